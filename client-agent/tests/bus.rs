@@ -22,8 +22,7 @@ fn pattern(length: usize) -> Vec<u8> {
 #[test]
 fn bytes_of_any_size_come_back() {
     let cluster = Cluster::start();
-    let client = cluster.client();
-    let session = client.open().unwrap();
+    let (_client, session) = cluster.open();
     for length in [1, 16 << 10, (16 << 10) + 1, 64 << 10, 300_000, 9 << 20] {
         let sent = pattern(length);
         let address = session.alloc(length as u64).unwrap();
@@ -39,8 +38,7 @@ fn bytes_of_any_size_come_back() {
 #[test]
 fn a_sync_behind_a_copy_to_the_host_asks_again_only_for_what_kernels_print() {
     let cluster = Cluster::start();
-    let client = cluster.client();
-    let session = client.open().unwrap();
+    let (_client, session) = cluster.open();
     let address = session.alloc(9 << 20).unwrap();
     let mut back = vec![0; 9 << 20];
     session.copy_in(address, &pattern(100)).unwrap();
@@ -63,8 +61,7 @@ fn a_sync_behind_a_copy_to_the_host_asks_again_only_for_what_kernels_print() {
 fn lost_messages_cost_time_only() {
     let cluster = Cluster::start();
     cluster.knobs.lose.store(3, Ordering::Relaxed);
-    let client = cluster.client();
-    let session = client.open().unwrap();
+    let (_client, session) = cluster.open();
     let sent = pattern(700_000);
     let address = session.alloc(700_000).unwrap();
     session.copy_in(address, &sent).unwrap();
@@ -80,8 +77,7 @@ fn lost_messages_cost_time_only() {
 #[test]
 fn modules_travel_once_and_launches_arrive_as_called() {
     let cluster = Cluster::start();
-    let client = cluster.client();
-    let session = client.open().unwrap();
+    let (client, session) = cluster.open();
     let module = session.load(SAXPY).unwrap();
     assert_eq!(module.functions().collect::<Vec<_>>(), ["saxpy"]);
     let saxpy = module.function("saxpy").unwrap();
@@ -115,8 +111,7 @@ fn modules_travel_once_and_launches_arrive_as_called() {
 #[test]
 fn mistakes_are_told_at_once_and_end_nothing() {
     let cluster = Cluster::start();
-    let client = cluster.client();
-    let session = client.open().unwrap();
+    let (_client, session) = cluster.open();
     let code = |error: Error| {
         assert!(matches!(error, Error::Refused(_)), "{error:?}");
         error.code()
@@ -209,8 +204,7 @@ fn a_fault_is_the_error_of_everything_after_it_and_nobody_elses() {
 #[test]
 fn a_restarted_broker_is_survived() {
     let mut cluster = Cluster::start();
-    let client = cluster.client();
-    let session = client.open().unwrap();
+    let (_client, session) = cluster.open();
     session.sync().unwrap();
     cluster.broker.kill().unwrap();
     let address = session.alloc(4).unwrap();
@@ -258,8 +252,7 @@ fn every_submitted_op_is_in_the_log_once() {
 #[test]
 fn a_span_travels_with_batch_and_intent() {
     let cluster = Cluster::start();
-    let client = cluster.client();
-    let session = client.open().unwrap();
+    let (_client, session) = cluster.open();
     session.sync().unwrap();
     let context = TraceContext {
         trace: TraceId(0x1234_u128.to_be_bytes()),
@@ -282,8 +275,7 @@ fn a_span_travels_with_batch_and_intent() {
 #[test]
 fn many_threads_share_a_session() {
     let cluster = Cluster::start();
-    let client = cluster.client();
-    let session = client.open().unwrap();
+    let (_client, session) = cluster.open();
     std::thread::scope(|scope| {
         for thread in 0..4_u8 {
             let session = &session;
@@ -305,8 +297,7 @@ fn many_threads_share_a_session() {
 #[test]
 fn launches_leave_though_nobody_waits() {
     let cluster = Cluster::start();
-    let client = cluster.client();
-    let session = client.open().unwrap();
+    let (_client, session) = cluster.open();
     let empty = session.load(EMPTY).unwrap().function("empty").unwrap();
     let ran = || cluster.knobs.launches.lock().unwrap().len();
     // Right after a wait nobody may be driving the connection; after a pause its own thread is.
@@ -351,8 +342,7 @@ fn waits_within_a_runtime_and_without_share_a_connection() {
 #[test]
 fn dropped_clients_close_their_sessions() {
     let cluster = Cluster::start();
-    let client = cluster.client();
-    let session = client.open().unwrap();
+    let (client, session) = cluster.open();
     session.sync().unwrap();
     drop(client);
     assert_eq!(session.sync().unwrap_err().code(), Code::SessionGone);

@@ -1,4 +1,4 @@
-//! What a call costs: `cargo test --release -p client-agent --test speed -- --ignored --nocapture`
+//! The cost of a call: `cargo test --release -p client-agent --test speed -- --ignored --nocapture`
 #![expect(unsafe_code, reason = "a global allocator that counts")]
 
 mod peer;
@@ -37,8 +37,7 @@ static ALLOCATOR: Counting = Counting;
 #[ignore = "measures"]
 fn an_enqueue_costs_little_and_a_sync_little_more_than_its_hops() {
     let cluster = Cluster::start();
-    let client = cluster.client();
-    let session = client.open().expect("a session");
+    let (_client, session) = cluster.open();
     let image = include_bytes!("../../tests/kernels/empty.ptx");
     let module = session.load(image).expect("a module");
     let empty = module.function("empty").expect("an entry");

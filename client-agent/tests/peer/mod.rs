@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use broker::testing::TestBroker;
-use client_agent::{Client, Settings};
+use client_agent::{Client, Session, Settings};
 use tokio::sync::oneshot;
 
 use serving::Peer;
@@ -70,12 +70,13 @@ impl Cluster {
                     .connect(&url)
                     .await
                     .expect("a connection");
-                let heard = bus.subscribe("wl.v1.test.t.*.up.>").await.expect("heard");
+                let messages = bus.subscribe("wl.v1.test.t.*.up.>").await;
+                let messages = messages.expect("a subscription");
                 bus.flush().await.expect("flushed");
                 ready.send(()).expect("the test waits");
                 let mut peer = Peer::new(bus, theirs);
                 tokio::select! {
-                    () = peer.serve(heard) => {}
+                    () = peer.serve(messages) => {}
                     _ = stopped => {}
                 }
             });
@@ -101,6 +102,13 @@ impl Cluster {
 
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.settings()).expect("a client")
+    }
+
+    /// A client with a session of its own.
+    pub(crate) fn open(&self) -> (Client, Session) {
+        let client = self.client();
+        let session = client.open().expect("a session");
+        (client, session)
     }
 }
 

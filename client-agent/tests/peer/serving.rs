@@ -1,4 +1,4 @@
-//! What the leader and the worker answer.
+//! The answers of the leader and of the worker.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ impl Peer {
     }
 
     /// Answers everything that clients say.
-    pub(super) async fn serve(&mut self, mut heard: async_nats::Subscriber) {
-        while let Some(message) = heard.next().await {
+    pub(super) async fn serve(&mut self, mut messages: async_nats::Subscriber) {
+        while let Some(message) = messages.next().await {
             let subject = message.subject.as_str();
             if let Some(parent) = message
                 .headers

@@ -118,6 +118,12 @@ pub(crate) struct OutList<'a, T> {
 }
 
 impl<'a, T: Copy> OutList<'a, T> {
+    /// No list.
+    pub(crate) const NONE: Self = Self {
+        first: std::ptr::null_mut(),
+        call: PhantomData,
+    };
+
     /// Whether there is no list.
     pub(crate) fn is_null(&self) -> bool {
         self.first.is_null()
@@ -139,11 +145,11 @@ impl<'a, T: Copy> OutList<'a, T> {
 impl<T: Copy> OutList<'_, T> {
     /// Writes an item as often as there are some, and as there is room; null is not wanted.
     pub(crate) fn repeat(&self, count: &InOut<'_, usize>, there: usize, item: T) -> Result {
-        let (number, call) = (count.take()?, PhantomData);
-        match self.is_null() {
-            true => Ok(()),
-            false => self.put(Count { number, call }, std::iter::repeat_n(item, there)),
+        if self.is_null() {
+            return Ok(());
         }
+        let (number, call) = (count.take()?, PhantomData);
+        self.put(Count { number, call }, std::iter::repeat_n(item, there))
     }
 }
 

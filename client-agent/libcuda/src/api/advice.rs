@@ -51,15 +51,11 @@ fn advised<'a>(
 api! {
     fn cuMemPrefetchAsync(address: u64, _bytes: usize, _device: c_int, stream: Handle<Stream>)
         also cuMemPrefetchAsync_ptsz => stream.op_number().and(range(address));
-
     fn cuMemPrefetchAsync_v2(
         address: u64, _bytes: usize, _location: Location, _flags: c_uint, stream: Handle<Stream>,
     ) also cuMemPrefetchAsync_v2_ptsz => stream.op_number().and(range(address));
-
     fn cuMemAdvise(address: u64, _bytes: usize, _advice: c_int, _device: c_int) => range(address);
-
     fn cuMemAdvise_v2(address: u64, _bytes: usize, _advice: c_int, _location: Location) => range(address);
-
     fn cuMemRangeGetAttribute(
         data: OutList<'_, c_int>, bytes: Count<'_>, attribute: c_int, address: u64, _count: usize,
     ) => advised(data, bytes, attribute, address);

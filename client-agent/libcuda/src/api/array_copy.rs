@@ -24,10 +24,8 @@ fn run_on(to: Side, from: Side, count: Count<'_>, stream: Handle<Stream>) -> Res
 api! {
     fn cuMemcpyHtoA_v2(to: Handle<Array>, offset: usize, from: Bytes<'_>, count: Count<'_>)
         also cuMemcpyHtoA_v2_ptds => run(Side::array(to, offset), Side::source(from), count);
-
     fn cuMemcpyAtoH_v2(to: Room<'_>, from: Handle<Array>, offset: usize, count: Count<'_>)
         also cuMemcpyAtoH_v2_ptds => run(Side::target(to), Side::array(from, offset), count);
-
     fn cuMemcpyDtoA_v2(to: Handle<Array>, offset: usize, from: Address<'_>, count: Count<'_>)
         also cuMemcpyDtoA_v2_ptds => run(Side::array(to, offset), Side::device(from), count);
 

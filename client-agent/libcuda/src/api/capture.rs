@@ -66,7 +66,6 @@ fn start(stream: Handle<Stream>) -> Result {
 api! {
     fn cuStreamBeginCapture_v2(stream: Handle<Stream>, _mode: c_int) also cuStreamBeginCapture_v2_ptsz
         => start(stream);
-
     fn cuStreamBeginCapture(stream: Handle<Stream>) also cuStreamBeginCapture_ptsz => start(stream);
 
     fn cuStreamBeginCaptureToGraph(

@@ -75,9 +75,7 @@ api! {
     }
 
     fn cuCtxSetCurrent(context: Handle<Context>) => current_context::set(context);
-
     fn cuCtxGetCurrent(context: Out<'_, Handle<Context>>) => context.put(crate::stack::top());
-
     fn cuCtxGetDevice(number: Out<'_, c_int>) => number.put(current_device()?.ordinal as c_int);
 
     fn cuCtxGetDevice_v2(number: Out<'_, c_int>, context: Handle<Context>) {
@@ -97,9 +95,7 @@ api! {
 
     fn cuCtxGetId(context: Handle<Context>, id: Out<'_, u64>)
         => id.put(context.or_current()?.handle.number() as u64);
-
     fn cuCtxSynchronize() => crate::work::sync(current_device()?);
-
     fn cuCtxSynchronize_v2(context: Handle<Context>)
         => crate::work::sync(&process()?.devices[context.or_current()?.device]);
 
@@ -124,10 +120,8 @@ api! {
     }
 
     fn cuCtxSetCacheConfig(_config: c_int) also cuCtxSetSharedMemConfig => current();
-
     fn cuCtxEnablePeerAccess(_peer: Handle<Context>, _flags: u32)
         => current().and(Status::PEER_ACCESS_UNSUPPORTED.err());
-
     fn cuCtxDisablePeerAccess(_peer: Handle<Context>) => current().and(Status::PEER_ACCESS_NOT_ENABLED.err());
 
     fn cuCtxGetStreamPriorityRange(least: Out<'_, c_int>, greatest: Out<'_, c_int>) {

@@ -48,26 +48,14 @@ fn either(to: Address<'_>, from: Address<'_>, count: Count<'_>) -> Result {
     unsafe { any(to.number(), from.number(), count.number()) }
 }
 
-/// Copies between devices; the node that does so works out itself what its addresses are.
-fn across_on(
-    to: Address<'_>,
-    from: Address<'_>,
-    count: Count<'_>,
+/// Copies by `now`, or records it where the stream is captured: the node finds its sides by their addresses.
+fn linear_on<'a>(
+    (to, from, count): (Address<'a>, Address<'a>, Count<'a>),
     stream: Handle<Stream>,
+    now: fn(Address<'a>, Address<'a>, Count<'a>) -> Result,
 ) -> Result {
     let node = || Ok(Work::Copy(Copy3D::linear(to, from, count)));
-    on(stream, node, || across(to, from, count))
-}
-
-/// Copies from and to where the addresses say.
-fn either_on(
-    to: Address<'_>,
-    from: Address<'_>,
-    count: Count<'_>,
-    stream: Handle<Stream>,
-) -> Result {
-    let node = || Ok(Work::Copy(Copy3D::linear(to, from, count)));
-    on(stream, node, || either(to, from, count))
+    on(stream, node, || now(to, from, count))
 }
 
 /// Copies one after the other, each from and to where its addresses say.
@@ -83,7 +71,7 @@ fn batch<'a>(
     }
     let places = to.items(count)?.zip(from.items(count)?);
     let mut copies = places.zip(sizes.items(count)?);
-    copies.try_for_each(|((to, from), size)| either_on(to, from, size, stream))
+    copies.try_for_each(|((to, from), size)| linear_on((to, from, size), stream, either))
 }
 
 /// Copies a box, or records it where the stream is captured.
@@ -122,13 +110,11 @@ api! {
     }
 
     fn cuMemcpyDtoDAsync_v2(to: Address<'_>, from: Address<'_>, count: Count<'_>, stream: Handle<Stream>)
-        also cuMemcpyDtoDAsync_v2_ptsz => across_on(to, from, count, stream);
-
+        also cuMemcpyDtoDAsync_v2_ptsz => linear_on((to, from, count), stream, across);
     fn cuMemcpy(to: Address<'_>, from: Address<'_>, count: Count<'_>) also cuMemcpy_ptds
         => either(to, from, count);
-
     fn cuMemcpyAsync(to: Address<'_>, from: Address<'_>, count: Count<'_>, stream: Handle<Stream>)
-        also cuMemcpyAsync_ptsz => either_on(to, from, count, stream);
+        also cuMemcpyAsync_ptsz => linear_on((to, from, count), stream, either);
 
     fn cuMemcpyPeer(
         to: Address<'_>, _to_context: Handle<Context>, from: Address<'_>, _from_context: Handle<Context>,
@@ -141,18 +127,14 @@ api! {
     fn cuMemcpyPeerAsync(
         to: Address<'_>, _to_context: Handle<Context>, from: Address<'_>, _from_context: Handle<Context>,
         count: Count<'_>, stream: Handle<Stream>,
-    ) also cuMemcpyPeerAsync_ptsz => across_on(to, from, count, stream);
-
+    ) also cuMemcpyPeerAsync_ptsz => linear_on((to, from, count), stream, across);
     fn cuMemcpy2D_v2(copy: In<'_, Copy2D>)
         also cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds
         => Copy3D::from(copy.take()?).run();
-
     fn cuMemcpy2DAsync_v2(copy: In<'_, Copy2D>, stream: Handle<Stream>) also cuMemcpy2DAsync_v2_ptsz
         => box_on(copy.take()?.into(), stream);
-
     fn cuMemcpy3D_v2(copy: In<'_, Copy3D>)
         also cuMemcpy3D_v2_ptds, cuMemcpy3DPeer, cuMemcpy3DPeer_ptds => copy.take()?.run();
-
     fn cuMemcpy3DAsync_v2(copy: In<'_, Copy3D>, stream: Handle<Stream>)
         also cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz
         => box_on(copy.take()?, stream);

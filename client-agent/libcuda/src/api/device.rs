@@ -56,10 +56,8 @@ api! {
 
     fn cuDeviceGetUuid(uuid: Out<'_, [u8; 16]>, number: c_int) also cuDeviceGetUuid_v2
         => uuid.put(properties(number)?.uuid());
-
     fn cuDeviceTotalMem_v2(bytes: Out<'_, usize>, number: c_int)
         => bytes.put(properties(number)?.memory as usize);
-
     fn cuDeviceGetAttribute(value: Out<'_, c_int>, attribute: c_int, number: c_int)
         => value.put(properties(number)?.attribute(attribute).ok_or(Status::INVALID_VALUE)?);
 
@@ -87,7 +85,6 @@ api! {
 
     fn cuDeviceCanAccessPeer(can: Out<'_, c_int>, number: c_int, peer: c_int)
         => between_peers(can, number, peer);
-
     fn cuDeviceGetP2PAttribute(value: Out<'_, c_int>, _attribute: c_int, number: c_int, peer: c_int)
         => between_peers(value, number, peer);
 
@@ -100,7 +97,6 @@ api! {
 
     fn cuDevicePrimaryCtxRelease_v2(number: c_int) also cuDevicePrimaryCtxRelease
         => primary(number)?.release();
-
     fn cuDevicePrimaryCtxReset_v2(number: c_int) also cuDevicePrimaryCtxReset
         => crate::reset::primary(device(number)?);
 

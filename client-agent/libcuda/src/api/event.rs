@@ -64,7 +64,6 @@ api! {
     }
 
     fn cuEventDestroy_v2(event: Handle<Event>) also cuEventDestroy => event.remove();
-
     fn cuEventRecord(event: Handle<Event>, stream: Handle<Stream>) also cuEventRecord_ptsz
         => note_or_record(event, stream);
 
@@ -93,7 +92,6 @@ api! {
 
     fn cuEventElapsedTime_v2(milliseconds: Out<'_, f32>, start: Handle<Event>, end: Handle<Event>)
         also cuEventElapsedTime => milliseconds.put(elapsed(start, end)?);
-
     fn cuIpcGetEventHandle(_out: Out<'_, c_int>, event: Handle<Event>)
         => event.check().and(Status::NOT_SUPPORTED.err());
 }

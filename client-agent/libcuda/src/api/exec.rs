@@ -157,6 +157,5 @@ api! {
     }
 
     fn cuGraphLaunch(exec: Handle<Exec>, stream: Handle<Stream>) also cuGraphLaunch_ptsz => launch(exec, stream);
-
     fn cuGraphExecDestroy(exec: Handle<Exec>) => exec.remove();
 }

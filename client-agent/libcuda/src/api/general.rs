@@ -47,15 +47,11 @@ api! {
     };
 
     fn cuDriverGetVersion(version: Out<'_, c_int>) => version.put(driver_version());
-
     fn cuGetErrorString(error: c_int, string: Out<'_, *const c_char>) => put_text(&string, explain(error));
-
     fn cuGetErrorName(error: c_int, string: Out<'_, *const c_char>)
         => put_text(&string, describe(error).map(|(name, _)| name));
-
     fn cuGetProcAddress(name: Text<'_>, function: Out<'_, *mut c_void>, version: c_int, flags: u64)
         => find(&name, &function, version, flags, &Out::UNWANTED);
-
     fn cuGetProcAddress_v2(
         name: Text<'_>, function: Out<'_, *mut c_void>, version: c_int, flags: u64, why: Out<'_, c_int>,
     ) => find(&name, &function, version, flags, &why);

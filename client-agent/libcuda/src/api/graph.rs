@@ -40,9 +40,29 @@ fn behind(node: Handle<Node>) -> Result<Nodes> {
         .collect())
 }
 
-/// Both ends of all edges of a graph.
-fn edges(graph: Handle<Graph>) -> Result<(Nodes, Nodes)> {
-    Ok(graph.get()?.edges().into_iter().unzip())
+/// Answers with both ends of all edges of a graph, and with their data where it is wanted.
+fn put_edges(
+    graph: Handle<Graph>,
+    from: &OutList<'_, Handle<Node>>,
+    to: &OutList<'_, Handle<Node>>,
+    data: &OutList<'_, EdgeData>,
+    count: &InOut<'_, usize>,
+) -> Result {
+    let (before, behind): (Nodes, Nodes) = graph.get()?.edges().into_iter().unzip();
+    data.repeat(count, before.len(), [0; 8])?;
+    from.fill(count, &before)?;
+    to.answer(count, &behind)
+}
+
+/// Answers with nodes, and with the data of the edges to them where it is wanted.
+fn put_nodes(
+    nodes: &OutList<'_, Handle<Node>>,
+    data: &OutList<'_, EdgeData>,
+    count: &InOut<'_, usize>,
+    found: &[Handle<Node>],
+) -> Result {
+    data.repeat(count, found.len(), [0; 8])?;
+    nodes.answer(count, found)
 }
 
 api! {
@@ -70,21 +90,17 @@ api! {
     fn cuGraphAddDependencies(
         graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, count: Count<'_>,
     ) => connect(graph, from, to, count, true);
-
     fn cuGraphAddDependencies_v2(
         graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, _data: *const c_void,
         count: Count<'_>,
     ) => connect(graph, from, to, count, true);
-
     fn cuGraphRemoveDependencies(
         graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, count: Count<'_>,
     ) => connect(graph, from, to, count, false);
-
     fn cuGraphRemoveDependencies_v2(
         graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, _data: *const c_void,
         count: Count<'_>,
     ) => connect(graph, from, to, count, false);
-
     fn cuGraphGetNodes(graph: Handle<Graph>, nodes: OutList<'_, Handle<Node>>, count: InOut<'_, usize>)
         => nodes.answer(&count, &graph.get()?.nodes());
 
@@ -99,21 +115,12 @@ api! {
     fn cuGraphGetEdges(
         graph: Handle<Graph>, from: OutList<'_, Handle<Node>>, to: OutList<'_, Handle<Node>>,
         count: InOut<'_, usize>,
-    ) {
-        let (before, behind) = edges(graph)?;
-        from.fill(&count, &before)?;
-        to.answer(&count, &behind)
-    }
+    ) => put_edges(graph, &from, &to, &OutList::NONE, &count);
 
     fn cuGraphGetEdges_v2(
         graph: Handle<Graph>, from: OutList<'_, Handle<Node>>, to: OutList<'_, Handle<Node>>,
         data: OutList<'_, EdgeData>, count: InOut<'_, usize>,
-    ) {
-        let (before, behind) = edges(graph)?;
-        data.repeat(&count, before.len(), [0; 8])?;
-        from.fill(&count, &before)?;
-        to.answer(&count, &behind)
-    }
+    ) => put_edges(graph, &from, &to, &data, &count);
 
     fn cuGraphNodeGetDependencies(node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, count: InOut<'_, usize>)
         => nodes.answer(&count, &before(node)?);
@@ -121,11 +128,7 @@ api! {
     fn cuGraphNodeGetDependencies_v2(
         node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, data: OutList<'_, EdgeData>,
         count: InOut<'_, usize>,
-    ) {
-        let found = before(node)?;
-        data.repeat(&count, found.len(), [0; 8])?;
-        nodes.answer(&count, &found)
-    }
+    ) => put_nodes(&nodes, &data, &count, &before(node)?);
 
     fn cuGraphNodeGetDependentNodes(node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, count: InOut<'_, usize>)
         => nodes.answer(&count, &behind(node)?);
@@ -133,15 +136,10 @@ api! {
     fn cuGraphNodeGetDependentNodes_v2(
         node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, data: OutList<'_, EdgeData>,
         count: InOut<'_, usize>,
-    ) {
-        let found = behind(node)?;
-        data.repeat(&count, found.len(), [0; 8])?;
-        nodes.answer(&count, &found)
-    }
+    ) => put_nodes(&nodes, &data, &count, &behind(node)?);
 
     fn cuGraphNodeGetType(node: Handle<Node>, kind: Out<'_, c_int>)
         => kind.put(node.with_work(|work| Ok(work.kind()))?);
-
     fn cuGraphNodeGetContainingGraph(node: Handle<Node>, graph: Out<'_, Handle<Graph>>)
         => graph.put(node.graph()?.handle);
 

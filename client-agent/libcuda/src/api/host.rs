@@ -20,7 +20,6 @@ fn is_base(base: *mut c_void) -> bool {
 
 api! {
     fn cuMemHostAlloc(to: Out<'_, *mut c_void>, bytes: usize, flags: c_uint) => alloc(to, bytes, flags);
-
     fn cuMemAllocHost_v2(to: Out<'_, *mut c_void>, bytes: usize) also cuMemAllocHost => alloc(to, bytes, 0);
 
     fn cuMemFreeHost(base: *mut c_void) {
@@ -49,7 +48,6 @@ api! {
 
     fn cuMemHostGetDevicePointer_v2(address: Out<'_, u64>, base: *mut c_void, _flags: c_uint)
         => address.put(host::device_address(current_device()?, base as usize)?);
-
     fn cuMemHostGetFlags(flags: Out<'_, c_uint>, base: *mut c_void)
         => flags.put(host::find(base as usize).ok_or(Status::INVALID_VALUE)?.flags);
 }

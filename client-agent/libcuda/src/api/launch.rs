@@ -236,16 +236,13 @@ api! {
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
         blocks: Out<'_, c_int>, function: Handle<Kernel>, threads: c_int, shared: usize,
     ) => blocks.put(occupancy(function, threads, shared)?);
-
     fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         blocks: Out<'_, c_int>, function: Handle<Kernel>, threads: c_int, shared: usize, _flags: c_uint,
     ) => blocks.put(occupancy(function, threads, shared)?);
-
     fn cuOccupancyMaxPotentialBlockSize(
         grid: Out<'_, c_int>, block: Out<'_, c_int>, function: Handle<Kernel>,
         of_block: Function<SharedOfBlock>, shared: usize, limit: c_int,
     ) => put_potential(potential(function, of_block, shared, limit)?, &grid, &block);
-
     fn cuOccupancyMaxPotentialBlockSizeWithFlags(
         grid: Out<'_, c_int>, block: Out<'_, c_int>, function: Handle<Kernel>,
         of_block: Function<SharedOfBlock>, shared: usize, limit: c_int, _flags: c_uint,

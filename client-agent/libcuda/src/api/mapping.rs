@@ -99,7 +99,6 @@ api! {
     }
 
     fn cuMemRelease(piece: Handle<Physical>) => physical::release(piece);
-
     fn cuMemRetainAllocationHandle(piece: Out<'_, Handle<Physical>>, address: u64)
         => piece.put_made(|| physical::retain(address));
 

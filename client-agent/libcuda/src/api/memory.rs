@@ -170,9 +170,7 @@ api! {
     }
 
     fn cuPointerSetAttribute(_value: *const c_void, _attribute: c_int, address: u64) => range(address);
-
     fn cuIpcGetMemHandle(_handle: *mut c_void, address: u64)
         => range(address).and(Status::NOT_SUPPORTED.err());
-
     fn cuIpcCloseMemHandle(_address: u64) => Status::NOT_SUPPORTED.err();
 }

@@ -168,12 +168,10 @@ fn set_attribute(number: c_int, value: c_int, kernel: Handle<Kernel>, device: &D
 api! {
     fn cuModuleLoadData(module: Out<'_, Handle<Library>>, from: InAny<'_>) also cuModuleLoadFatBinary
         => load_module(&module, Place::at(from), Options::NONE);
-
     fn cuModuleLoadDataEx(
         module: Out<'_, Handle<Library>>, from: InAny<'_>, count: Count<'_, u32>, keys: List<'_, c_int>,
         values: Values<'_>,
     ) => load_module(&module, Place::at(from), Options { count, keys, values });
-
     fn cuModuleLoad(module: Out<'_, Handle<Library>>, path: Text<'_>)
         => load_module(&module, Place::within(&file(path.take()?)?), Options::NONE);
 
@@ -194,10 +192,8 @@ api! {
     ) => load_library(&library, Place::within(&file(path.take()?)?), Options { count, keys, values }, false);
 
     fn cuModuleUnload(library: Handle<Library>) also cuLibraryUnload => unload(library, &process()?.devices);
-
     fn cuModuleGetFunction(function: Out<'_, Handle<Kernel>>, of: Handle<Library>, name: Text<'_>)
         also cuLibraryGetKernel => named(&function, of, &name);
-
     fn cuModuleGetFunctionCount(count: Out<'_, u32>, module: Handle<Library>) also cuLibraryGetKernelCount
         => count.put(module.get()?.names()?.len() as u32);
 
@@ -250,19 +246,14 @@ api! {
 
     fn cuFuncGetAttribute(value: Out<'_, c_int>, number: c_int, function: Handle<Kernel>)
         => value.put(attribute(number, function, current_device()?)?);
-
     fn cuFuncSetAttribute(function: Handle<Kernel>, number: c_int, value: c_int)
         => set_attribute(number, value, function, current_device()?);
-
     fn cuFuncSetCacheConfig(function: Handle<Kernel>, _config: c_int) also cuFuncSetSharedMemConfig
         => function.check();
-
     fn cuKernelGetAttribute(value: Out<'_, c_int>, number: c_int, kernel: Handle<Kernel>, device: c_int)
         => value.put(attribute(number, kernel, numbered(device)?)?);
-
     fn cuKernelSetAttribute(number: c_int, value: c_int, kernel: Handle<Kernel>, device: c_int)
         => set_attribute(number, value, kernel, numbered(device)?);
-
     fn cuKernelSetCacheConfig(kernel: Handle<Kernel>, _config: c_int, device: c_int)
         => numbered(device).and(kernel.check());
 
@@ -278,7 +269,6 @@ api! {
 
     fn cuKernelGetParamCount(kernel: Handle<Kernel>, count: Out<'_, usize>) also cuFuncGetParamCount
         => count.put(kernel.get()?.entry().params.len());
-
     fn cuFuncIsLoaded(state: Out<'_, c_int>, function: Handle<Kernel>)
         => state.put(c_int::from(function.get()?.is_on(current_device()?)));
 

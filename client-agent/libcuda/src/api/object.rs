@@ -24,7 +24,6 @@ api! {
     }
 
     fn cuUserObjectRetain(object: Handle<UserObject>, count: c_uint) => retain(object, count);
-
     fn cuUserObjectRelease(object: Handle<UserObject>, count: c_uint) => release(object, count);
 
     fn cuGraphRetainUserObject(

@@ -52,7 +52,6 @@ fn located(location: Location) -> Result<&'static Device> {
 api! {
     fn cuMemAllocAsync(address: Out<'_, u64>, bytes: usize, stream: Handle<Stream>) also cuMemAllocAsync_ptsz
         => alloc(address, bytes, pool_handle::current(current_device()?), stream);
-
     fn cuMemAllocFromPoolAsync(
         address: Out<'_, u64>, bytes: usize, pool: Handle<MadePool>, stream: Handle<Stream>,
     ) also cuMemAllocFromPoolAsync_ptsz => alloc(address, bytes, pool, stream);
@@ -99,19 +98,14 @@ api! {
 
     fn cuDeviceGetDefaultMemPool(pool: Out<'_, Handle<MadePool>>, number: c_int)
         => pool.put(pool_handle::own(device(number)?));
-
     fn cuDeviceGetMemPool(pool: Out<'_, Handle<MadePool>>, number: c_int)
         => pool.put(pool_handle::current(device(number)?));
-
     fn cuDeviceSetMemPool(number: c_int, pool: Handle<MadePool>)
         => pool_handle::set_current(device(number)?, pool);
-
     fn cuMemGetDefaultMemPool(pool: Out<'_, Handle<MadePool>>, location: In<'_, Location>, _kind: c_uint)
         => pool.put(pool_handle::own(located(location.take()?)?));
-
     fn cuMemGetMemPool(pool: Out<'_, Handle<MadePool>>, location: In<'_, Location>, _kind: c_uint)
         => pool.put(pool_handle::current(located(location.take()?)?));
-
     fn cuMemSetMemPool(location: In<'_, Location>, _kind: c_uint, pool: Handle<MadePool>)
         => pool_handle::set_current(located(location.take()?)?, pool);
 }

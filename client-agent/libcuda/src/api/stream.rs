@@ -48,10 +48,8 @@ fn priority(stream: Handle<Stream>) -> Result<c_int> {
 
 api! {
     fn cuStreamCreate(stream: Out<'_, Handle<Stream>>, flags: c_uint) => create(stream, flags, 0);
-
     fn cuStreamCreateWithPriority(stream: Out<'_, Handle<Stream>>, flags: c_uint, priority: c_int)
         => create(stream, flags, priority);
-
     fn cuStreamDestroy_v2(stream: Handle<Stream>) also cuStreamDestroy => stream.remove();
 
     fn cuStreamSynchronize(stream: Handle<Stream>) also cuStreamSynchronize_ptsz {
@@ -85,10 +83,8 @@ api! {
 
     fn cuStreamGetFlags(stream: Handle<Stream>, flags: Out<'_, c_uint>) also cuStreamGetFlags_ptsz
         => flags.put(stream.made()?.map_or(0, |stream| stream.flags));
-
     fn cuStreamGetPriority(stream: Handle<Stream>, number: Out<'_, c_int>) also cuStreamGetPriority_ptsz
         => number.put(priority(stream)?);
-
     fn cuStreamGetCtx(stream: Handle<Stream>, context: Out<'_, Handle<Context>>) also cuStreamGetCtx_ptsz
         => context.put(stream.context()?);
 

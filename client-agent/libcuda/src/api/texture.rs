@@ -18,10 +18,8 @@ api! {
     }
 
     fn cuTexObjectDestroy(texture: Handle<Sampled>) => destroy(texture);
-
     fn cuTexObjectGetResourceDesc(resource: Out<'_, Resource>, texture: Handle<Sampled>)
         => resource.put(object(texture)?.resource);
-
     fn cuTexObjectGetTextureDesc(sampling: Out<'_, Sampling>, texture: Handle<Sampled>)
         => sampling.put(object(texture)?.sampling.ok_or(Status::INVALID_VALUE)?);
 
@@ -35,7 +33,6 @@ api! {
     }
 
     fn cuSurfObjectDestroy(surface: Handle<Surface>) => destroy(surface);
-
     fn cuSurfObjectGetResourceDesc(resource: Out<'_, Resource>, surface: Handle<Surface>)
         => resource.put(object(surface)?.resource);
 }

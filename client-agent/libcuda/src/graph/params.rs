@@ -134,6 +134,27 @@ impl Shown for KernelParams {
     }
 }
 
+/// Parameters that are all of a kind's work.
+macro_rules! shown {
+    ($($kind:ident($work:ident) => $params:ty: $made:expr;)*) => {$(
+        impl Shown for $params {
+            fn of(work: &Work) -> Result<Self> {
+                match work {
+                    Work::$kind($work) => Ok($made),
+                    _ => Err(Status::INVALID_VALUE),
+                }
+            }
+        }
+    )*};
+}
+
+shown! {
+    Copy(copy) => Copy3D: *copy;
+    Fill(fill) => Fill: *fill;
+    Record(event) => RecordedEvent: Self(*event);
+    Wait(event) => AwaitedEvent: Self(*event);
+}
+
 impl Params for KernelParams2 {
     fn work(&self) -> Result<Work> {
         let mut params = self.first;
@@ -161,30 +182,12 @@ impl Params for Copy3D {
     }
 }
 
-impl Shown for Copy3D {
-    fn of(work: &Work) -> Result<Self> {
-        match work {
-            Work::Copy(copy) => Ok(*copy),
-            _ => Err(Status::INVALID_VALUE),
-        }
-    }
-}
-
 impl Params for Fill {
     fn work(&self) -> Result<Work> {
         if !matches!(self.width, 1 | 2 | 4) || self.count == 0 || self.rows == 0 {
             return Err(Status::INVALID_VALUE);
         }
         Ok(Work::Fill(*self))
-    }
-}
-
-impl Shown for Fill {
-    fn of(work: &Work) -> Result<Self> {
-        match work {
-            Work::Fill(fill) => Ok(*fill),
-            _ => Err(Status::INVALID_VALUE),
-        }
     }
 }
 
@@ -211,28 +214,10 @@ impl Params for RecordedEvent {
     }
 }
 
-impl Shown for RecordedEvent {
-    fn of(work: &Work) -> Result<Self> {
-        match work {
-            Work::Record(event) => Ok(Self(*event)),
-            _ => Err(Status::INVALID_VALUE),
-        }
-    }
-}
-
 impl Params for AwaitedEvent {
     fn work(&self) -> Result<Work> {
         self.0.check()?;
         Ok(Work::Wait(self.0))
-    }
-}
-
-impl Shown for AwaitedEvent {
-    fn of(work: &Work) -> Result<Self> {
-        match work {
-            Work::Wait(event) => Ok(Self(*event)),
-            _ => Err(Status::INVALID_VALUE),
-        }
     }
 }
 
