@@ -1,4 +1,4 @@
-//! What a virtual device says of itself: `CUdevice_attribute` and its kin.
+//! Properties of a virtual device: `CUdevice_attribute` and the like.
 
 use bus_schemas::{DeviceProperties, Opened};
 

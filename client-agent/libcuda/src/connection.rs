@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::signal::block_signals;
 use crate::status::{Result, Status, note};
 
-/// How often the leader is told that the sessions live.
+/// How often the leader gets a message that the sessions live.
 const ALIVE: Duration = Duration::from_secs(10);
 /// How long a new leader, or a new connection, takes to be there for it.
 const SETTLING: Duration = Duration::from_millis(250);
@@ -39,7 +39,7 @@ pub(crate) struct Connection {
     driver: Driver,
     images: Arc<client_session::Images>,
     channels: Arc<Mutex<Vec<Arc<SessionChannel>>>>,
-    /// The leader is to be told soon that the sessions live.
+    /// The leader is to get such a message soon.
     stir: Arc<Notify>,
 }
 
@@ -63,7 +63,7 @@ fn not_ready(error: ClientError) -> Status {
 }
 
 impl Connection {
-    /// Connects, and hears of the link and of new leaders from then on.
+    /// Connects, and receives news of the link and of new leaders from then on.
     pub(crate) fn start(settings: &Settings) -> Result<Self> {
         let name = format!("client-{:016x}", random_id());
         let subjects = Subjects::new(&settings.cluster);
@@ -145,12 +145,12 @@ impl Connection {
         let opened = self.driver.wait(asked);
         let opened = opened.unwrap_or_else(|_| Err(ClientError::closed()));
         let devices = opened.map_err(not_ready)?.into_iter();
-        let sessions = devices.map(|(opened, heard)| self.begin(opened, heard, settings));
+        let sessions = devices.map(|(opened, messages)| self.begin(opened, messages, settings));
         Ok(sessions.collect())
     }
 
     /// A session begins to be served.
-    fn begin(&self, opened: Opened, heard: Subscriber, settings: &Settings) -> Session {
+    fn begin(&self, opened: Opened, messages: Subscriber, settings: &Settings) -> Session {
         let channel = Arc::new(SessionChannel::new(
             opened,
             self.client.clone(),
@@ -169,7 +169,7 @@ impl Connection {
         );
         self.driver.handle().spawn(async move {
             let session = served.opened().session;
-            serve(served, subjects, heard).await;
+            serve(served, subjects, messages).await;
             let mut channels = lock(&channels);
             channels.retain(|channel| channel.opened().session != session);
         });

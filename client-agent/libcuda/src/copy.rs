@@ -118,7 +118,7 @@ pub(crate) fn is_device(address: u64) -> Result<bool> {
     Ok(host::find(address as usize).is_none() && holder(address)?.is_some())
 }
 
-/// A copy whose sides are told from their addresses.
+/// A copy whose sides are the host's or a device's by their addresses.
 ///
 /// # Safety
 /// Host addresses are of so many bytes.

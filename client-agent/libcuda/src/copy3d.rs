@@ -182,7 +182,7 @@ impl Side {
 }
 
 impl Copy3D {
-    /// A copy without gaps; the sides are told from their addresses unless they are said.
+    /// A copy without gaps; a side is the host's or a device's by its address.
     pub(crate) fn linear(to: Address<'_>, from: Address<'_>, bytes: Count<'_>) -> Self {
         let [to, from] = [to, from].map(|side| Side::at(side.number(), UNIFIED));
         Self::between(to, from, bytes)

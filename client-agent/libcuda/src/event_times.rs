@@ -1,4 +1,4 @@
-//! When events were reached, as answers tell.
+//! The times at which events were reached, as answers bring them.
 
 use crate::lock::lock;
 use std::collections::HashMap;
@@ -10,13 +10,13 @@ use bus_schemas::EventTime;
 /// yet.
 static TIMES: LazyLock<Mutex<HashMap<u32, u64>>> = LazyLock::new(Mutex::default);
 
-/// Keeps what an answer told of the times of events.
-pub(crate) fn keep(told: &[EventTime]) {
+/// Keeps the times of events that an answer brought.
+pub(crate) fn keep(reached: &[EventTime]) {
     let mut times = lock(&TIMES);
-    for told in told {
+    for event in reached {
         // One that was destroyed meanwhile is not kept.
-        if let Some(time) = times.get_mut(&told.event) {
-            *time = told.ns;
+        if let Some(time) = times.get_mut(&event.event) {
+            *time = event.ns;
         }
     }
 }
@@ -31,7 +31,7 @@ pub(crate) fn forget(event: u32) {
     lock(&TIMES).remove(&event);
 }
 
-/// When an event was reached last, as far as an answer told.
+/// When an event was reached last, as far as answers say.
 pub(crate) fn time(event: u32) -> Option<u64> {
     lock(&TIMES).get(&event).copied().filter(|time| *time > 0)
 }

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Forks are heard of.
+/// The handler of forks is there.
 static WATCHED: AtomicBool = AtomicBool::new(false);
 /// Threads that are about to initialise the process.
 static INITIALIZING: AtomicUsize = AtomicUsize::new(0);
@@ -13,8 +13,8 @@ static INITIALIZED: AtomicBool = AtomicBool::new(false);
 /// This process is the child of one that was initialised, or about to be.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Runs what initialises the process. Its locks are taken and given back within, so that a child is
-/// told that it is one whenever it may find one of them taken.
+/// Runs what initialises the process. Its locks are taken and given back within, so that a
+/// child knows that it is one whenever it may find one of them taken.
 pub(crate) fn watched<R>(initialize: impl FnOnce() -> R) -> R {
     if !WATCHED.swap(true, Ordering::SeqCst) {
         // SAFETY: the handler stores one flag and takes no lock, which a child of a fork may do.

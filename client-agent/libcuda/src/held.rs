@@ -1,5 +1,5 @@
-//! What a program holds of a device's memory, and in which context it was when it asked for it: a context
-//! that is reset frees what is its own.
+//! Allocations of a device's memory, each with the context that was current when the program asked for it: a
+//! context that is reset frees its own.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

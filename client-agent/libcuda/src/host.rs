@@ -1,4 +1,4 @@
-//! Host memory that the program got from us or told us of.
+//! Pinned host memory: allocated here, or registered by the program.
 
 #![expect(unsafe_code, reason = "gives out pages of this process")]
 

@@ -3,21 +3,22 @@
 //!
 //! This library is a guest in somebody else's process. It starts nothing when it is loaded; its
 //! threads begin with `cuInit` and take no signals; it prints nothing but what kernels print; every
-//! export catches panics; after a `fork` the child is told that it is not initialised, and nothing
-//! here takes a lock there.
+//! export catches panics; after a `fork` every function is an error in the child, which is not
+//! initialised, and nothing here takes a lock there.
 //!
 //! | module | what |
 //! | --- | --- |
 //! | [`api`] | the exported functions: thin, each one names its arguments and calls the rest |
-//! | [`abi`] | arguments of exports, by what the program promises of them |
+//! | [`abi`] | types of the exports' arguments, by what the program promises of them |
+//! | [`handle`] | tables of the objects that programs name by handles |
 //! | [`symbol`] | every symbol of the driver API, and how names and versions find them |
-//! | [`process`] | what begins with `cuInit`: settings, connection, devices |
-//! | [`visible`] | which devices the program sees, by CUDA's variables |
+//! | [`process`] | the state of the process from `cuInit` on: settings, connection, devices |
+//! | [`visible`] | the devices that the program sees, by CUDA's variables |
 //! | [`uuid`] | UUIDs, read and written |
 //! | [`connection`] | the sessions' way to the cluster: opened, kept alive, ended |
-//! | [`fork`] | what the child of a fork is told |
-//! | [`device`] | one virtual device: its session, its memory, what is known of it |
-//! | [`context`], [`stack`], [`current_context`] | contexts, each thread's stack of them, the one a thread is in |
+//! | [`fork`] | forks of the process: the child is not initialised |
+//! | [`device`] | one virtual device: its session, its memory, its properties |
+//! | [`context`], [`stack`], [`current_context`] | contexts, each thread's stack of them, and its current one |
 //! | [`module`] | images, libraries, functions |
 //! | [`pool`], [`pool_handle`] | pools of memory, and their handles |
 //! | [`physical`] | memory that is mapped at reserved addresses |
@@ -26,8 +27,8 @@
 //! | [`array`], [`texture`] | arrays, texture and surface objects |
 //! | [`reset`], [`held`] | the end of all that a primary context has |
 //! | [`graph`], [`capture`], [`user_object`] | graphs, streams that record them, what they hold |
-//! | [`tables`] | what the CUDA runtime asks its driver for |
-//! | [`stats`] | what the program cost and what it missed |
+//! | [`tables`] | tables of functions that the CUDA runtime asks its driver for |
+//! | [`stats`] | the report at the program's end |
 //! | [`status`] | the driver's result codes |
 
 mod abi;

@@ -1,4 +1,4 @@
-//! Looks on at a program's sessions: for the times of its events, and for whoever fails to answer.
+//! The observer of a program's sessions: it keeps the times of events, and reports a lost cluster.
 
 use std::io::Write;
 
@@ -11,8 +11,8 @@ use crate::event_times;
 pub(crate) struct Onlooker;
 
 impl Observer for Onlooker {
-    fn timed(&mut self, told: &[EventTime]) {
-        event_times::keep(told);
+    fn timed(&mut self, times: &[EventTime]) {
+        event_times::keep(times);
     }
 
     fn failed(&mut self, failure: &Failure, opened: &Opened) {

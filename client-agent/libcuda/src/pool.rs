@@ -10,7 +10,7 @@ use crate::handle::table;
 use crate::lock::lock;
 use crate::status::{Result, Status};
 
-/// What a pool is asked for, or told: a switch or a number of bytes.
+/// The value of a pool's attribute: a switch or a number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Figure {
     Switch(c_int),

@@ -1,4 +1,4 @@
-//! What begins with `cuInit` and lasts as long as the process: threads, connection, devices.
+//! The state of this process, from `cuInit` to its end: threads, connection, devices.
 
 #![expect(unsafe_code, reason = "an exit handler of the C library")]
 
@@ -92,7 +92,7 @@ extern "C" fn leave() {
         return;
     }
     LEAVING.store(true, Ordering::Relaxed);
-    stats::tell(&process.devices);
+    stats::report(&process.devices);
     let farewell =
         || without_signals(|| thread::Builder::new().spawn(|| process.connection.leave()));
     let Ok(Ok(thread)) = std::panic::catch_unwind(AssertUnwindSafe(farewell)) else {

@@ -1,5 +1,5 @@
-//! What the program cost and what it missed, told at its end to who asked: `WARPLOOM_STATS` set, a line for
-//! people on stderr; a path in it, a line of JSON in that file.
+//! The report at the program's end where `WARPLOOM_STATS` is set, on what the program cost and what it missed:
+//! a line for people on stderr or, where the variable has a path, a line of JSON in that file.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,8 +19,8 @@ static MISSED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
 static KERNELS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 
-/// Most kernels that are told apart.
-const KERNELS_TOLD: usize = 65_536;
+/// Most kernels that are reported.
+const MOST_KERNELS: usize = 65_536;
 
 /// An export that does nothing yet was called.
 pub(crate) fn missed(name: &'static str) {
@@ -30,7 +30,7 @@ pub(crate) fn missed(name: &'static str) {
 /// A kernel is on a device.
 pub(crate) fn used(kernel: &str) {
     let mut kernels = lock(&KERNELS);
-    if kernels.len() < KERNELS_TOLD {
+    if kernels.len() < MOST_KERNELS {
         kernels.insert(kernel.to_owned());
     }
 }
@@ -41,8 +41,8 @@ pub(crate) fn launched() {
     LAUNCHES.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Tells it all, if somebody asked.
-pub(crate) fn tell(devices: &[Device]) {
+/// Writes the report, if it is asked for.
+pub(crate) fn report(devices: &[Device]) {
     let Some(wish) = std::env::var_os("WARPLOOM_STATS") else {
         return;
     };
@@ -62,7 +62,7 @@ pub(crate) fn tell(devices: &[Device]) {
     let _ = writeln!(
         std::io::stderr(),
         "warploom: waited {waits} times for an answer; called in vain: {names}{}{}{}",
-        asked::told(),
+        asked::report(),
         module::refused(),
         failures(devices)
     );
@@ -119,19 +119,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_told_as_json_has_them() {
+    fn words_are_written_as_json_has_them() {
         assert_eq!(quoted("a \"b\" \\ c\n"), r#""a \"b\" \\ c\u000a""#);
         missed("cuNothing");
         used("kernel");
         launched();
-        let told = json(3);
+        let report = json(3);
         for part in [
             "\"waits\": 3",
             "\"cuNothing\"",
             "\"kernels\": [\"kernel\"]",
             "\"without_ptx\": {",
         ] {
-            assert!(told.contains(part), "{told}");
+            assert!(report.contains(part), "{report}");
         }
     }
 }

@@ -167,19 +167,19 @@ impl From<&Failure> for Status {
     }
 }
 
-/// A kernel's assertion was false: it is told on stderr once, as drivers do.
+/// A kernel's assertion was false: it is written to stderr once, as drivers do.
 fn assertion(detail: &str) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.swap(true, Ordering::Relaxed) {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    if !REPORTED.swap(true, Ordering::Relaxed) {
         // Nobody may be listening.
-        let told = told(detail);
-        let _ = writeln!(std::io::stderr(), "{}", told.as_deref().unwrap_or(detail));
+        let text = driver_text(detail);
+        let _ = writeln!(std::io::stderr(), "{}", text.as_deref().unwrap_or(detail));
     }
 }
 
 /// A false assertion in the words of drivers: `FILE:LINE: FUNCTION: block: [0,0,0], thread: [1,0,0]
 /// Assertion ...`; we have the place ahead.
-fn told(detail: &str) -> Option<String> {
+fn driver_text(detail: &str) -> Option<String> {
     let (place, said) = detail.split_once("]: ")?;
     let (block, thread) = place.split_once("block ")?.1.split_once(", thread ")?;
     let (head, assertion) = said.split_once(": assertion ")?;
@@ -262,13 +262,13 @@ mod tests {
     }
 
     #[test]
-    fn a_false_assertion_is_told_as_drivers_do() {
+    fn a_false_assertion_is_reported_as_drivers_do() {
         let detail = "assertion in kernel `f`, PTX line 5, block [0, 0, 0], thread [31, 0, 0]: a.cu:7: void \
                       f(int): assertion `x < y` failed";
         let wanted =
             "a.cu:7: void f(int): block: [0,0,0], thread: [31,0,0] Assertion `x < y` failed.";
-        assert_eq!(told(detail).as_deref(), Some(wanted));
-        assert_eq!(told("something else"), None);
+        assert_eq!(driver_text(detail).as_deref(), Some(wanted));
+        assert_eq!(driver_text("something else"), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which devices the program sees, and in which order: CUDA's variables for that.
+//! The devices that the program sees, in their order, by CUDA's variables for that.
 
 use std::cmp::Reverse;
 

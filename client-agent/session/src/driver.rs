@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::wait;
 
-/// How long after the last wait the client's own thread takes the wheel back.
+/// How long after the last wait the client's own thread drives again.
 const KEEP: Duration = Duration::from_micros(300);
 /// How long it sleeps while one wait goes on and on; whoever ends that wakes it.
 const DEEP: Duration = Duration::from_millis(50);
@@ -28,7 +28,8 @@ thread_local! {
     static HERE: Cell<bool> = const { Cell::new(false) };
 }
 
-struct Wheel {
+/// What the client's own thread and the waiting threads share.
+struct Shared {
     // Taken out when the client goes; whoever waits holds it for reading.
     runtime: RwLock<Option<Runtime>>,
     handle: Handle,
@@ -43,17 +44,17 @@ struct Wheel {
     own: AtomicBool,
     /// It sleeps for long.
     deep: AtomicBool,
-    /// It is to take the wheel at once.
+    /// It is to drive at once.
     kicked: AtomicBool,
     stop: AtomicBool,
-    /// It is to leave the wheel to others.
+    /// It is to leave driving to others.
     release: Notify,
     thread: OnceLock<Thread>,
 }
 
-/// The wheels of one client, shared by its channels.
+/// The driver of one client, shared by its channels.
 #[derive(Clone)]
-pub struct Driver(Arc<Wheel>);
+pub struct Driver(Arc<Shared>);
 
 impl Driver {
     /// Starts the client's own thread. `begins` runs on each further thread that the runtime
@@ -65,7 +66,7 @@ impl Driver {
             .enable_all()
             .on_thread_start(begins)
             .build()?;
-        let wheel = Arc::new(Wheel {
+        let shared = Arc::new(Shared {
             handle: runtime.handle().clone(),
             runtime: RwLock::new(Some(runtime)),
             clock: Instant::now(),
@@ -79,13 +80,13 @@ impl Driver {
             release: Notify::new(),
             thread: OnceLock::new(),
         });
-        let theirs = Arc::clone(&wheel);
+        let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("warploom-bus".into())
             .spawn(move || theirs.serve())?;
         // Set once, here.
-        let _ = wheel.thread.set(thread.thread().clone());
-        Ok((Self(wheel), thread))
+        let _ = shared.thread.set(thread.thread().clone());
+        Ok((Self(shared), thread))
     }
 
     /// Where the connection's tasks live.
@@ -96,7 +97,7 @@ impl Driver {
     /// Runs a future on the calling thread, which drives the connection meanwhile. Within a
     /// runtime of the caller's it sleeps instead.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
-        let wheel = &self.0;
+        let shared = &self.0;
         let within = match Handle::try_current() {
             Ok(_) => true,
             // A thread that runs the handlers of its process's exit can drive no runtime.
@@ -106,33 +107,36 @@ impl Driver {
             self.kick();
             return wait::block_on(future);
         }
-        let runtime = wheel.runtime.read().unwrap_or_else(PoisonError::into_inner);
+        let runtime = shared
+            .runtime
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         let Some(runtime) = &*runtime else {
             // The client is gone: everything is answered.
             return wait::block_on(future);
         };
-        let _turn = Turn::begin(wheel);
+        let _turn = Turn::begin(shared);
         runtime.block_on(future)
     }
 
     /// Something was left to be sent, and its caller goes on without waiting: somebody must drive.
     pub fn kick(&self) {
-        let wheel = &self.0;
-        if wheel.own.load(Ordering::SeqCst) || wheel.waiters.load(Ordering::SeqCst) > 0 {
+        let shared = &self.0;
+        if shared.own.load(Ordering::SeqCst) || shared.waiters.load(Ordering::SeqCst) > 0 {
             return;
         }
-        if !wheel.kicked.swap(true, Ordering::SeqCst) {
-            wheel.wake();
+        if !shared.kicked.swap(true, Ordering::SeqCst) {
+            shared.wake();
         }
     }
 
     /// Ends the connection and all its tasks; waits for those who drive.
     pub fn stop(&self) {
-        let wheel = &self.0;
-        wheel.stop.store(true, Ordering::SeqCst);
-        wheel.release.notify_one();
-        wheel.wake();
-        let runtime = wheel
+        let shared = &self.0;
+        shared.stop.store(true, Ordering::SeqCst);
+        shared.release.notify_one();
+        shared.wake();
+        let runtime = shared
             .runtime
             .write()
             .unwrap_or_else(PoisonError::into_inner)
@@ -146,33 +150,33 @@ impl Driver {
 
 /// A thread drives or waits its turn, until this is dropped: by a panic too, or nobody would drive
 /// ever after.
-struct Turn<'w>(&'w Wheel);
+struct Turn<'w>(&'w Shared);
 
 impl<'w> Turn<'w> {
-    fn begin(wheel: &'w Wheel) -> Self {
-        wheel.waiters.fetch_add(1, Ordering::SeqCst);
-        wheel.begun.fetch_add(1, Ordering::Relaxed);
-        if wheel.own.load(Ordering::SeqCst) {
-            wheel.release.notify_one();
+    fn begin(shared: &'w Shared) -> Self {
+        shared.waiters.fetch_add(1, Ordering::SeqCst);
+        shared.begun.fetch_add(1, Ordering::Relaxed);
+        if shared.own.load(Ordering::SeqCst) {
+            shared.release.notify_one();
         }
         HERE.set(true);
-        Self(wheel)
+        Self(shared)
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let wheel = self.0;
+        let shared = self.0;
         HERE.set(false);
-        wheel.ended.store(wheel.now(), Ordering::Relaxed);
-        wheel.waiters.fetch_sub(1, Ordering::SeqCst);
-        if wheel.deep.load(Ordering::SeqCst) {
-            wheel.wake();
+        shared.ended.store(shared.now(), Ordering::Relaxed);
+        shared.waiters.fetch_sub(1, Ordering::SeqCst);
+        if shared.deep.load(Ordering::SeqCst) {
+            shared.wake();
         }
     }
 }
 
-impl Wheel {
+impl Shared {
     fn now(&self) -> u64 {
         self.clock.elapsed().as_nanos() as u64
     }
@@ -197,7 +201,7 @@ impl Wheel {
             return;
         };
         self.own.store(true, Ordering::SeqCst);
-        // Whoever began to wait before it could see that we drive gets the wheel when we look.
+        // Whoever began to wait before it could see that we drive drives when we look.
         runtime.block_on(async {
             self.release.notified().await;
             // What the waiting thread has just published leaves before it takes over.
@@ -245,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_that_panics_leaves_the_wheel_to_others() {
+    fn a_wait_that_panics_leaves_driving_to_others() {
         let (driver, thread) = Driver::start(|| {}).expect("a thread");
         let panics = || driver.wait(async { panic!("as a test wants it") });
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());

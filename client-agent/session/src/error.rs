@@ -1,4 +1,4 @@
-//! What goes wrong in a client.
+//! Errors of a client.
 
 use std::path::PathBuf;
 

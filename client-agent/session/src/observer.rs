@@ -29,7 +29,7 @@ pub trait Observer: Send {
     /// An op was answered.
     fn answered(&mut self, _op: OpNumber, _opened: &Opened) {}
 
-    /// The answer that comes next told when timed events were reached: of each recorded since the
+    /// The answer that comes next says when timed events were reached: of each recorded since the
     /// answer before, its last time.
     fn timed(&mut self, _times: &[EventTime]) {}
 

@@ -34,7 +34,7 @@ pub struct Opening {
 }
 
 /// Asks until there are sessions on as many devices as are wanted, or a reason why there will be
-/// none; each comes with the subscription to all that the session hears.
+/// none; each comes with the subscription to all that the session receives.
 ///
 /// # Errors
 /// What the leader answers; [`ClientError::Connect`] where the subscription cannot be made.
@@ -57,11 +57,11 @@ pub async fn open(
     }
     let mut sessions = Vec::with_capacity(devices.len());
     for opened in devices {
-        let heard = client
+        let messages = client
             .subscribe(subjects.session_inbound(&opening.tenant, opened.session))
             .await
             .map_err(|error| ClientError::Connect(error.to_string()))?;
-        sessions.push((opened, heard));
+        sessions.push((opened, messages));
     }
     Ok(sessions)
 }

@@ -264,7 +264,7 @@ impl Session {
     }
 
     /// Records event number `event` of this session, on a stream; if it is `timed`, its time comes
-    /// with the next answer, and the channel's observer is told.
+    /// with the next answer, and goes to the channel's observer.
     ///
     /// # Errors
     /// The session's.

@@ -1,4 +1,4 @@
-//! Whose work goes to the hardware next, where work of different urgency is on a device.
+//! The feed of a device: the work that goes to the hardware next, where work of different urgency is there.
 //!
 //! A kernel that runs is not stopped on most devices, so what is begun decides what the next
 //! urgent launch waits behind. Two rules:
@@ -123,7 +123,7 @@ impl Feed {
         lane.slices += 1;
     }
 
-    /// A slice has ended; `answered` if its client waited for that and was told.
+    /// A slice has ended; `answered` if its client waited for that and has its answer.
     pub fn ended(&mut self, now: Nanos, session: SessionId, answered: bool) {
         if let Some(lane) = self.lanes.get_mut(&session) {
             lane.slices = lane.slices.saturating_sub(1);

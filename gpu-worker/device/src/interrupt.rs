@@ -1,4 +1,4 @@
-//! How another thread ends a device's poll early: something more urgent has come.
+//! The interrupt by which another thread ends a device's poll early: something more urgent has come.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -8,8 +8,8 @@ const NOTHING: u8 = u8::MAX;
 /// Shared by a device and whoever hands its thread commands.
 ///
 /// The device's thread lowers it and then takes its commands; the other side hands a command over
-/// and then raises it. So a command is either taken before the device runs on, or the device is
-/// told.
+/// and then raises it. So a command is either taken before the device runs on, or the device sees
+/// that it is raised.
 #[derive(Debug)]
 pub struct Interrupt {
     raised: AtomicBool,

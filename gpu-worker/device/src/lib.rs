@@ -1,4 +1,4 @@
-//! What a worker asks of a device: one trait, two implementations (`device-cpu`, `device-cuda`),
+//! The interface between a worker and its device: one trait, two implementations (`device-cpu`, `device-cuda`),
 //! one conformance suite (`device-conformance`).
 //!
 //! A device belongs to one thread, which alternates [`Device::submit`] and [`Device::poll`]. It
@@ -26,7 +26,7 @@ pub use watch::{Halt, Unwatched, Watch};
 /// What a device is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// What clients are told of it. Without a UUID of its own (all zeros) it gets one from its
+    /// Its properties, as clients get them. Without a UUID of its own (all zeros) it gets one from its
     /// worker.
     pub properties: DeviceProperties,
     /// What it really runs at once, as credits count it: a GPU's multiprocessors, a CPU's threads.

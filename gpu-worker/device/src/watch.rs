@@ -1,4 +1,4 @@
-//! What looks after an image while it is prepared.
+//! The watch over an image while it is prepared.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What an image is, by its first bytes.
+//! Kinds of images, by their first bytes.
 
 #![expect(
     unsafe_code,

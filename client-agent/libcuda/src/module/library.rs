@@ -159,8 +159,8 @@ impl Library {
         })
     }
 
-    /// Parses it now and loads it on a device, if it is not large: what is wrong with it is told by
-    /// the call that brings it.
+    /// Parses it now and loads it on a device, if it is not large: what is wrong with it is the
+    /// error of the call that brings it.
     ///
     /// # Errors
     /// With line and column where it is not PTX; what the device says of what it cannot run.

@@ -6,8 +6,8 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | [`image`] | what an image is, by its first bytes |
-//! | [`source`] | where a library's PTX comes from, and what is said where there is none |
+//! | [`image`] | kinds of images, by their first bytes |
+//! | [`source`] | the source of a library's PTX, and the report where there is none |
 //! | [`library`] | a `CUmodule` or `CUlibrary`: kernels and variables by name |
 //! | [`part`] | PTX that goes to devices as a whole, and what is known of it there |
 //! | [`kernel`] | a `CUfunction` or `CUkernel` |

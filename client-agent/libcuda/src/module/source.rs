@@ -1,4 +1,4 @@
-//! Where a library's PTX comes from, and what is said where there is none.
+//! The source of a library's PTX, and the report where there is none.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -64,7 +64,7 @@ const LAUNCHERS: [&str; 3] = [
     "cudaDeviceSynchronize",
 ];
 
-/// Why parts of a program are not linked; told on stderr under `warploom run`, for the runtime has no
+/// Why parts of a program are not linked; written to stderr under `warploom run`, for the runtime has no
 /// words of its own for it.
 fn unlinked(error: &str) -> Wrong {
     let text = match LAUNCHERS.iter().any(|name| error.contains(name)) {
@@ -86,7 +86,7 @@ static REFUSED: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 /// What was said of the last one.
 static LAST: Mutex<String> = Mutex::new(String::new());
 
-/// Most files that are told apart.
+/// Most files that are counted apart.
 const FILES: usize = 256;
 
 impl Missing {

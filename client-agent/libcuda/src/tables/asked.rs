@@ -1,4 +1,4 @@
-//! What the program's runtime asked for, counted for `--stats`.
+//! Counts of the tables that the program's runtime asked for, for `--stats`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ static USED: AtomicBool = AtomicBool::new(false);
 /// Functions that were called and that nobody has described, by their places in their tables.
 static MISSED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
-/// Most ids that are told apart.
+/// Most ids that are counted apart.
 const KINDS: usize = 64;
 
 /// Counts a question; whether it is the first one of the runtime's that is refused.
@@ -54,8 +54,8 @@ pub(crate) fn counts() -> (u64, u64) {
     (count(true), count(false))
 }
 
-/// What was asked for, for `--stats`; empty where nothing was.
-pub(crate) fn told() -> String {
+/// The counts in words, for `--stats`; empty where nothing was asked for.
+pub(crate) fn report() -> String {
     let asked = lock(&ASKED);
     if asked.is_empty() {
         return String::new();

@@ -31,7 +31,7 @@ pub(super) struct Device {
 
 /// The key that both sides have, and what is answered to questions whose version ends in 0 and in 1.
 /// These numbers are the protocol's: a driver gives them or is none. docs/howto/cuda-runtime.md
-/// says whence we know them.
+/// says where they are known from.
 const KEY: u128 = 0x9f5a_f50b_3641_08aa_52a7_a953_aedd_6a14;
 const FIXED: [u128; 2] = [
     0x8ed3_83aa_1f4c_d1e8_3341_181c_03cb_675c,

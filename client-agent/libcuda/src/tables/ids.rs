@@ -1,4 +1,4 @@
-//! The names of the tables that somebody has described.
+//! The names of the tables that are described.
 
 use crate::uuid::{Uuid, parsed};
 

@@ -7,12 +7,12 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | [`ids`] | which tables somebody has described |
-//! | [`asked`] | what was asked for, for `--stats` |
+//! | [`ids`] | the names of the tables that are described |
+//! | [`asked`] | counts of what was asked for, for `--stats` |
 //! | [`layout`] | the tables, and which of their functions do something |
 //! | [`answer`] | the functions |
 //! | [`digest`] | the number by which the runtime knows its driver |
-//! | [`storage`] | what libraries keep with a context |
+//! | [`storage`] | values that libraries keep with a context |
 
 #[cfg(feature = "runtime-tables")]
 mod answer;
@@ -108,7 +108,7 @@ mod tests {
         let known = IDS[0];
         assert_eq!(find(known), Err(Status::NOT_FOUND));
         assert_eq!(find([7; 16]), Err(Status::NOT_FOUND));
-        let text = asked::told();
+        let text = asked::report();
         assert!(text.contains("0 answered"), "{text}");
         assert!(
             text.contains("07070707-0707-0707-0707-070707070707 1 times"),

@@ -1,4 +1,4 @@
-//! What libraries keep with a context: values by key, each with a destructor for the context's end.
+//! Values that libraries keep with a context: by key, each with a destructor for the context's end.
 
 #![expect(unsafe_code, reason = "destructors are functions of the program's")]
 

@@ -1,4 +1,4 @@
-//! What a texture or surface object shows: an array, some of it, or memory.
+//! Resources of texture and surface objects: an array, a view of one, or memory.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;

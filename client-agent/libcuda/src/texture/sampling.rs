@@ -1,4 +1,4 @@
-//! How a texture object is read.
+//! Sampling: the modes in which a texture object is read.
 
 use std::ffi::{c_int, c_uint};
 

@@ -1,4 +1,4 @@
-//! What arrives for a session's channel: messages, the state of the connection, the time.
+//! The inbound half of a session's channel: messages, the state of the connection, the time.
 
 use async_nats::Client;
 use bus_schemas::subject::ToClient;

@@ -1,4 +1,4 @@
-//! How far a session has come, and waiting for its end.
+//! The progress of a session, and waiting for its end.
 
 use std::future::Future;
 use std::task::Poll;

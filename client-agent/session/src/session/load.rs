@@ -64,7 +64,7 @@ impl Session {
         };
         drop(slots);
         if judgement.is_some() {
-            // Another session of the program's was told; the load waits for the image where that is
+            // Another session of the program's has the answer; the load waits for the image where that is
             // not here any more.
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Session {
         said
     }
 
-    /// Where a module's variables lie: one for each that its image tells of, in that order.
+    /// Where a module's variables lie: one for each in its image, in that order.
     ///
     /// # Errors
     /// The session's.

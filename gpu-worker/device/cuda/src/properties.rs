@@ -1,4 +1,4 @@
-//! What the driver says of its device.
+//! The properties of a device, as its driver has them.
 
 use bus_schemas::{DeviceProperties, Failure};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;

@@ -18,7 +18,7 @@ unsafe impl Send for Stream {}
 
 impl Stream {
     /// A stream for work of this urgency, 0 (most) to 4. Devices have fewer steps than we have, or
-    /// none; the most urgent ones are told apart first.
+    /// none; the most urgent ones are kept apart first.
     pub(crate) fn new(urgency: u8) -> Result<Self, Failure> {
         let (mut least, mut greatest) = (0, 0);
         // SAFETY: out-pointers to locals.

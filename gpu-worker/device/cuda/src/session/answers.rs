@@ -1,4 +1,4 @@
-//! What a session's client is answered: copies, times, addresses of variables.
+//! Answers to a session's client: copies, times, addresses of variables.
 
 use bus_schemas::{Code, EventTime, Failure, ResultKind, Row, Symbol, limits};
 use device::{Completion, OpResult};
@@ -7,15 +7,15 @@ use super::Session;
 use super::flight::{Flight, Given};
 
 impl Session {
-    /// Whether a range is the session's: in an allocation, or in a variable it was told of.
+    /// Whether a range is the session's: in an allocation, or in a variable whose address it has.
     pub(super) fn check(&self, address: u64, bytes: u64) -> Result<(), Failure> {
         let inside = |(first, size): &(u64, u64)| {
             let offset = address.checked_sub(*first);
             offset.is_some_and(|offset| offset.saturating_add(bytes) <= *size)
         };
-        let told = self.slots.values().flat_map(|loaded| &loaded.variables);
+        let known = self.slots.values().flat_map(|loaded| &loaded.variables);
         match self.memory.check(address, bytes) {
-            Err(_) if told.into_iter().any(inside) => Ok(()),
+            Err(_) if known.into_iter().any(inside) => Ok(()),
             checked => checked,
         }
     }
