@@ -234,7 +234,10 @@ mod tests {
             let named = code
                 .bytes()
                 .all(|sign| sign.is_ascii_uppercase() || sign == b'-');
-            assert!(named && code.starts_with("E-BROKER-"), "{error}");
+            assert!(
+                named && code.starts_with(concat!("E-", "BROKER-")),
+                "{error}"
+            );
         }
     }
 }
