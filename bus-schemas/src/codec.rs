@@ -59,6 +59,10 @@ pub fn encode<M: Message + Serialize>(message: &M) -> Vec<u8> {
 ///
 /// # Panics
 /// Never for memory: see [`encode`].
+#[expect(
+    clippy::expect_used,
+    reason = "writing plain data to memory cannot fail, and callers would have nothing to do about it"
+)]
 pub fn encode_into<M: Message + Serialize>(message: &M, out: &mut impl std::io::Write) {
     let written = if M::ARRAY {
         rmp_serde::encode::write(out, message)

@@ -3,7 +3,7 @@
 //! A descriptor is 48 little-endian bytes: kind, flags, stream (16 bit), payload length (32 bit),
 //! then 40 bytes by kind.
 
-use crate::column::Fields;
+use crate::column::{Fields, put};
 use crate::id::ModuleHash;
 use crate::limits;
 use crate::op::{Launch, Op};
@@ -13,92 +13,76 @@ pub const DESCRIPTOR_BYTES: usize = 48;
 
 /// Appends the 48 bytes of an op's descriptor. Allocates only where `out` must grow.
 pub fn write_descriptor(op: &Op, stream: u16, payload: u32, out: &mut Vec<u8>) {
-    let mut bytes = [0_u8; DESCRIPTOR_BYTES];
-    bytes[2..4].copy_from_slice(&stream.to_le_bytes());
-    bytes[4..8].copy_from_slice(&payload.to_le_bytes());
-    let mut at = 8;
-    let mut put = |field: &[u8]| {
-        bytes[at..at + field.len()].copy_from_slice(field);
-        at += field.len();
-    };
-    let kind = match *op {
-        Op::Alloc { address, bytes } => {
-            put(&address.to_le_bytes());
-            put(&bytes.to_le_bytes());
-            1
+    let end = out.len() + DESCRIPTOR_BYTES;
+    out.reserve(DESCRIPTOR_BYTES);
+    out.extend_from_slice(&[kind(op), 0]);
+    out.extend_from_slice(&stream.to_le_bytes());
+    out.extend_from_slice(&payload.to_le_bytes());
+    write_body(op, out);
+    out.resize(end, 0);
+}
+
+/// The first byte of an op's descriptor.
+fn kind(op: &Op) -> u8 {
+    match op {
+        Op::Alloc { .. } => 1,
+        Op::Free { .. } => 2,
+        Op::CopyIn { .. } => 3,
+        Op::CopyOut { .. } => 4,
+        Op::Copy { .. } => 5,
+        Op::Set { .. } => 6,
+        Op::LoadModule { .. } => 7,
+        Op::UnloadModule { .. } => 8,
+        Op::Launch(_) => 9,
+        Op::Event { .. } => 10,
+        Op::Sync => 11,
+        Op::Symbols { .. } => 12,
+    }
+}
+
+fn write_body(op: &Op, out: &mut Vec<u8>) {
+    match *op {
+        Op::Alloc { address, bytes } | Op::CopyOut { address, bytes } => {
+            put(out, &[address, bytes]);
         }
-        Op::Free { address } => {
-            put(&address.to_le_bytes());
-            2
-        }
+        Op::Free { address } => put(out, &[address]),
         Op::CopyIn {
             address,
             bytes,
             transfer,
-        } => {
-            [address, bytes, transfer]
-                .iter()
-                .for_each(|field| put(&field.to_le_bytes()));
-            3
-        }
-        Op::CopyOut { address, bytes } => {
-            [address, bytes]
-                .iter()
-                .for_each(|field| put(&field.to_le_bytes()));
-            4
-        }
-        Op::Copy { to, from, bytes } => {
-            [to, from, bytes]
-                .iter()
-                .for_each(|field| put(&field.to_le_bytes()));
-            5
-        }
+        } => put(out, &[address, bytes, transfer]),
+        Op::Copy { to, from, bytes } => put(out, &[to, from, bytes]),
         Op::Set {
             address,
             count,
             value,
             width,
         } => {
-            [address, count]
-                .iter()
-                .for_each(|field| put(&field.to_le_bytes()));
-            put(&value.to_le_bytes());
-            put(&[width]);
-            6
+            put(out, &[address, count]);
+            put_words(out, &[value]);
+            out.push(width);
         }
         Op::LoadModule { slot, hash } => {
-            put(&slot.to_le_bytes());
-            put(&hash.0);
-            7
+            put_words(out, &[slot]);
+            out.extend_from_slice(&hash.0);
         }
-        Op::UnloadModule { slot } => {
-            put(&slot.to_le_bytes());
-            8
-        }
+        Op::UnloadModule { slot } | Op::Symbols { slot } => put_words(out, &[slot]),
         Op::Launch(launch) => {
-            put(&launch.module.to_le_bytes());
-            put(&launch.function.to_le_bytes());
-            launch
-                .grid
-                .iter()
-                .chain(&launch.block)
-                .for_each(|field| put(&field.to_le_bytes()));
-            put(&launch.shared.to_le_bytes());
-            9
+            let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
+            let (module, function) = (launch.module, launch.function);
+            let words = [module, function, gx, gy, gz, bx, by, bz, launch.shared];
+            put_words(out, &words);
         }
         Op::Event { event, timed } => {
-            put(&event.to_le_bytes());
-            put(&[u8::from(timed)]);
-            10
+            put_words(out, &[event]);
+            out.push(u8::from(timed));
         }
-        Op::Sync => 11,
-        Op::Symbols { slot } => {
-            put(&slot.to_le_bytes());
-            12
-        }
-    };
-    bytes[0] = kind;
-    out.extend_from_slice(&bytes);
+        Op::Sync => {}
+    }
+}
+
+fn put_words<const N: usize>(out: &mut Vec<u8>, words: &[u32; N]) {
+    out.extend_from_slice(words.map(u32::to_le_bytes).as_flattened());
 }
 
 /// Reads an op, its stream and the length of its payload; what is wrong where it means nothing.

@@ -25,24 +25,22 @@ impl Carrier for DeviceResult<'_> {}
 pub(crate) fn write_head(message: &impl Carrier, len: u32, room: &mut [u8]) -> usize {
     let mut head = Cursor::new([0; HEAD_BYTES]);
     encode_into(message, &mut head);
-    let (head, end) = (head.get_ref(), head.position() as usize);
-    let end = end - 2;
-    assert_eq!(head[end..end + 2], [0xc4, 0], "it carries nothing yet");
-    let (mut size, [a, b, c, d]) = ([0; 5], len.to_be_bytes());
+    let end = head.position() as usize - 2;
+    let (head, carried) = head.get_ref().split_at(end);
+    assert!(carried.starts_with(&[0xc4, 0]), "it carries nothing yet");
+    let [a, b, c, d] = len.to_be_bytes();
+    let (byte, short, long) = ([0xc4, d], [0xc5, c, d], [0xc6, a, b, c, d]);
     let size = match (a, b, c) {
-        (0, 0, 0) => put(&mut size, &[0xc4, d]),
-        (0, 0, _) => put(&mut size, &[0xc5, c, d]),
-        _ => put(&mut size, &[0xc6, a, b, c, d]),
+        (0, 0, 0) => byte.as_slice(),
+        (0, 0, _) => short.as_slice(),
+        _ => long.as_slice(),
     };
     let start = room.len() - end - size.len();
-    room[start..start + end].copy_from_slice(&head[..end]);
-    room[start + end..].copy_from_slice(size);
+    let (_, room) = room.split_at_mut(start);
+    let (front, behind) = room.split_at_mut(end);
+    front.copy_from_slice(head);
+    behind.copy_from_slice(size);
     start
-}
-
-fn put<'a>(to: &'a mut [u8; 5], bytes: &[u8]) -> &'a [u8] {
-    to[..bytes.len()].copy_from_slice(bytes);
-    &to[..bytes.len()]
 }
 
 #[cfg(test)]

@@ -128,9 +128,9 @@ impl Tenant {
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        let end = self.0.iter().position(|byte| *byte == 0);
-        let name = &self.0[..end.unwrap_or(Self::LONGEST)];
-        std::str::from_utf8(name).expect("a name is ASCII")
+        let name = self.0.split(|byte| *byte == 0).next();
+        // A name is ASCII: it was checked when it was made.
+        std::str::from_utf8(name.unwrap_or_default()).unwrap_or_default()
     }
 
     /// The name as it lies in a row.
@@ -159,11 +159,11 @@ impl FromStr for Tenant {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        if !is_name(text.as_bytes()) {
-            return Err(IdError::NotTenant(text.chars().take(40).collect()));
-        }
         let mut padded = [0; Self::LONGEST];
-        padded[..text.len()].copy_from_slice(text.as_bytes());
+        match padded.get_mut(..text.len()) {
+            Some(front) if is_name(text.as_bytes()) => front.copy_from_slice(text.as_bytes()),
+            _ => return Err(IdError::NotTenant(text.chars().take(40).collect())),
+        }
         Ok(Self(padded))
     }
 }

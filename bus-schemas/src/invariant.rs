@@ -70,6 +70,10 @@ impl Invariant {
         self.count().load(Relaxed)
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is a count for each of the ids"
+    )]
     fn count(self) -> &'static AtomicU64 {
         static COUNTS: [AtomicU64; Invariant::ALL.len()] =
             [const { AtomicU64::new(0) }; Invariant::ALL.len()];

@@ -43,9 +43,10 @@ impl Spread {
         if launches == 0 {
             return;
         }
-        match self.buckets.binary_search_by_key(&bucket, |row| row.0) {
-            Ok(at) => self.buckets[at].1 += launches,
-            Err(at) => self.buckets.insert(at, (bucket, launches)),
+        let at = self.buckets.partition_point(|row| row.0 < bucket);
+        match self.buckets.get_mut(at) {
+            Some(row) if row.0 == bucket => row.1 += launches,
+            _ => self.buckets.insert(at, (bucket, launches)),
         }
     }
 

@@ -8,6 +8,16 @@
 //! Decoding never panics on any input. It allocates nothing for the hot four but an order's opens
 //! and a done's faults, and else no more than a small multiple of the message's own size.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 mod address;
 mod allowance;
 mod chain;

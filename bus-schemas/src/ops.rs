@@ -87,6 +87,10 @@ impl<'a> Ops<'a> {
     }
 
     /// The ops in order.
+    #[expect(
+        clippy::expect_used,
+        reason = "every op was read once; to skip one would give those behind it another's payload"
+    )]
     pub fn iter(&self) -> impl Iterator<Item = OpRef<'a>> + use<'a> {
         let mut blob = self.blob;
         self.descriptors

@@ -37,14 +37,19 @@ impl Parcel {
         assert!(offset + bytes.len() <= self.total, "a parcel has its size");
         let (mut offset, mut rest) = (offset, bytes);
         while !rest.is_empty() {
-            let (chunk, at) = (&mut self.chunks[offset / CHUNK_BYTES], offset % CHUNK_BYTES);
+            let Some(chunk) = self.chunks.get_mut(offset / CHUNK_BYTES) else {
+                return;
+            };
+            let at = offset % CHUNK_BYTES;
             let (now, later) = rest.split_at(rest.len().min(CHUNK_BYTES - at));
             let at = HEAD_BYTES + at;
             if chunk.len() < at {
                 chunk.resize(at, 0);
             }
             let (over, behind) = now.split_at(now.len().min(chunk.len() - at));
-            chunk[at..at + over.len()].copy_from_slice(over);
+            if let Some(place) = chunk.get_mut(at..at + over.len()) {
+                place.copy_from_slice(over);
+            }
             chunk.extend_from_slice(behind);
             offset += now.len();
             rest = later;
@@ -55,6 +60,10 @@ impl Parcel {
     ///
     /// # Panics
     /// When there are not so many.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "to leave out what was never written would shift the bytes behind it"
+    )]
     pub fn slices(&self, offset: usize, len: usize) -> impl Iterator<Item = &[u8]> {
         assert!(offset + len <= self.total, "a parcel has its size");
         let (mut at, end) = (offset, offset + len);
@@ -97,7 +106,7 @@ impl Parcel {
             let len = (self.total - offset).min(CHUNK_BYTES);
             chunk.resize(HEAD_BYTES + len, 0);
             let message = head(offset as u64);
-            let start = write_head(&message, len as u32, &mut chunk[..HEAD_BYTES]);
+            let start = write_head(&message, len as u32, chunk.split_at_mut(HEAD_BYTES).0);
             chunk.freeze().slice(start..)
         };
         self.chunks.into_iter().enumerate().map(seal).collect()

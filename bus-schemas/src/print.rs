@@ -26,19 +26,15 @@ impl Print {
             for page in at / PAGE..end.div_ceil(PAGE) {
                 let line = page * PAGE + page * 37 % LINES * SAMPLE;
                 let (from, to) = (line.max(at), (line + SAMPLE).min(end));
-                if from < to {
-                    seen.extend_from_slice(&piece[from - at..to - at]);
-                }
+                let sample = piece.get(from - at..to.saturating_sub(at));
+                seen.extend_from_slice(sample.unwrap_or_default());
             }
             at = end;
         }
         seen.extend_from_slice(&(at as u64).to_le_bytes());
         let hash = blake3::hash(&seen);
-        let (first, _) = hash
-            .as_bytes()
-            .split_first_chunk()
-            .expect("it has 32 bytes");
-        Self(*first)
+        let (halves, _) = hash.as_bytes().as_chunks();
+        Self(halves.first().copied().unwrap_or_default())
     }
 
     /// The first 64 bits of it.

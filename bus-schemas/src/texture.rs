@@ -93,10 +93,6 @@ impl Texture {
     /// The descriptor's bytes, little-endian.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; TEXTURE_BYTES] {
-        let mut bytes = [0; TEXTURE_BYTES];
-        let mut word = |at: usize, value: u32| {
-            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-        };
         let flags = u32::from(self.surface)
             | u32::from(self.normalized_read) << 1
             | u32::from(self.linear) << 2
@@ -112,21 +108,16 @@ impl Texture {
             self.channels,
             self.bits,
             self.channel as u32,
-            self.modes[0] as u32,
-            self.modes[1] as u32,
-            self.modes[2] as u32,
         ];
-        for (at, value) in words.into_iter().enumerate() {
-            word(4 * at, value);
-        }
-        for (at, value) in self.border.into_iter().enumerate() {
-            word(48 + 4 * at, value.to_bits());
-        }
-        for (at, value) in [self.address, self.pitch, self.slice]
-            .into_iter()
-            .enumerate()
-        {
-            bytes[64 + 8 * at..72 + 8 * at].copy_from_slice(&value.to_le_bytes());
+        let modes = self.modes.map(|mode| mode as u32);
+        let longs = [self.address, self.pitch, self.slice];
+        let halves = longs.map(|long| [long as u32, (long >> 32) as u32]);
+        let words = words.into_iter().chain(modes);
+        let words = words.chain(self.border.map(f32::to_bits));
+        let words = words.chain(halves.into_iter().flatten());
+        let mut bytes = [0; TEXTURE_BYTES];
+        for (to, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *to = word.to_le_bytes();
         }
         bytes
     }
@@ -135,8 +126,11 @@ impl Texture {
     /// whoever reads through them checks each access.
     #[must_use]
     pub fn read(bytes: &[u8; TEXTURE_BYTES]) -> Option<Self> {
+        let (words, _) = bytes.as_chunks();
         let word = |at: usize| {
-            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+            words
+                .get(at / 4)
+                .map_or(0, |word| u32::from_le_bytes(*word))
         };
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let mode = |at| {

@@ -125,91 +125,46 @@ fn function() -> FunctionFingerprint {
 
 /// One op of every kind.
 pub(crate) fn ops() -> Vec<(Op, u16, Vec<u8>)> {
-    let at = WINDOW.base;
+    let address = WINDOW.base;
+    let copy = |bytes, transfer| Op::CopyIn {
+        address,
+        bytes,
+        transfer,
+    };
+    let move_up = Op::Copy {
+        to: address + 512,
+        from: address,
+        bytes: 256,
+    };
+    let set = Op::Set {
+        address,
+        count: 16,
+        value: 0x3f80_0000,
+        width: 4,
+    };
+    let hash = ModuleHash::of(b".version 8.0");
+    let launch = Op::Launch(Launch {
+        module: 0,
+        function: 0,
+        grid: [8, 1, 1],
+        block: [128, 1, 1],
+        shared: 0,
+    });
+    let (event, timed) = (9, false);
+    let bytes = 4096;
     vec![
-        (
-            Op::Alloc {
-                address: at,
-                bytes: 4096,
-            },
-            0,
-            vec![],
-        ),
-        (
-            Op::CopyIn {
-                address: at,
-                bytes: 4,
-                transfer: 0,
-            },
-            0,
-            vec![1, 2, 3, 4],
-        ),
-        (
-            Op::CopyIn {
-                address: at,
-                bytes: 1 << 20,
-                transfer: 1,
-            },
-            0,
-            vec![],
-        ),
-        (
-            Op::Copy {
-                to: at + 512,
-                from: at,
-                bytes: 256,
-            },
-            0,
-            vec![],
-        ),
-        (
-            Op::Set {
-                address: at,
-                count: 16,
-                value: 0x3f80_0000,
-                width: 4,
-            },
-            0,
-            vec![],
-        ),
-        (
-            Op::LoadModule {
-                slot: 0,
-                hash: ModuleHash::of(b".version 8.0"),
-            },
-            0,
-            vec![],
-        ),
-        (
-            Op::Launch(Launch {
-                module: 0,
-                function: 0,
-                grid: [8, 1, 1],
-                block: [128, 1, 1],
-                shared: 0,
-            }),
-            2,
-            vec![0xe8, 3, 0, 0, 0, 0, 0, 0x40],
-        ),
-        (
-            Op::Event {
-                event: 9,
-                timed: false,
-            },
-            2,
-            vec![],
-        ),
-        (
-            Op::CopyOut {
-                address: at,
-                bytes: 4,
-            },
-            0,
-            vec![],
-        ),
+        (Op::Alloc { address, bytes }, 0, vec![]),
+        (copy(4, 0), 0, vec![1, 2, 3, 4]),
+        (copy(1 << 20, 1), 0, vec![]),
+        (move_up, 0, vec![]),
+        (set, 0, vec![]),
+        (Op::LoadModule { slot: 0, hash }, 0, vec![]),
+        (launch, 2, vec![0xe8, 3, 0, 0, 0, 0, 0, 0x40]),
+        (Op::Event { event, timed }, 2, vec![]),
+        (Op::CopyOut { address, bytes: 4 }, 0, vec![]),
         (Op::Sync, 0, vec![]),
         (Op::UnloadModule { slot: 0 }, 0, vec![]),
-        (Op::Free { address: at }, 0, vec![]),
+        (Op::Free { address }, 0, vec![]),
     ]
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
     GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured, MeasuredKernel, SessionId,
-    Tenant, Usage, UsageBlock, UsageRow, WIRE_VERSION,
+    Tenant, Usage, UsageBlock, UsageRow, WIRE_VERSION, invariant,
 };
 
 use crate::Nanos;
@@ -207,6 +207,16 @@ impl Meter {
             }
         });
         let ended = self.older.values().chain(self.closed.values()).cloned();
+        let sessions: Vec<UsageRow> = ended.chain(open).collect();
+        let (rows, device) = (
+            sessions.iter().map(|row| row.sm_ns).sum::<u64>(),
+            self.sm_ns,
+        );
+        invariant!(
+            I10,
+            rows == device,
+            "{rows} SM-nanoseconds in rows of {device} that were used"
+        );
         Usage {
             v: WIRE_VERSION,
             incarnation: self.incarnation,
@@ -216,7 +226,7 @@ impl Meter {
             starved_ns: self.starved_ns + starving,
             sm_ns: self.sm_ns,
             saved: 0,
-            sessions: ended.chain(open).collect(),
+            sessions,
         }
     }
 

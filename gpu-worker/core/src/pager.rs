@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bus_schemas::{Code, Failure, OpNumber, SessionId, Tenant};
+use bus_schemas::{Code, Failure, OpNumber, SessionId, Tenant, invariant};
 
 use crate::Nanos;
 
@@ -83,6 +83,97 @@ impl SessionMemory {
         let peaks = self.running.iter().map(|(_, peak, _)| *peak);
         self.charge = peaks.fold(self.completed, u64::max);
         (before, self.charge)
+    }
+
+    /// Takes back what a slice did that must wait: what was at each address, the latest last.
+    fn restore(&mut self, live: u64, undo: Vec<(u64, Option<u64>)>) {
+        self.live = live;
+        for (address, bytes) in undo.into_iter().rev() {
+            match bytes {
+                Some(bytes) => self.allocations.insert(address, bytes),
+                None => self.allocations.remove(&address),
+            };
+        }
+    }
+}
+
+/// The needs of one slice, taken one after the other.
+struct Tally<'a> {
+    memory: &'a mut SessionMemory,
+    capacity: u64,
+    /// Bytes of other sessions once all that is admitted has run: on the device, of the tenant.
+    others: (u64, u64),
+    /// The most that those can hold now, and so while the slice runs: on the device, of the tenant.
+    beside: (u64, u64),
+    /// The most that the session holds while the slice runs.
+    peak: u64,
+    /// What was at each address before.
+    undo: Vec<(u64, Option<u64>)>,
+    granted: &'a mut Vec<(OpNumber, u64)>,
+}
+
+impl Tally<'_> {
+    /// Takes a need; the op and why, where it cannot be met however long it waits.
+    fn take(&mut self, need: &Need) -> Result<(), (OpNumber, Failure)> {
+        match *need {
+            Need::Alloc { op, address, bytes } => self
+                .allocate(address, bytes)
+                .map_err(|failure| (op, failure)),
+            Need::Free { address } => {
+                let old = self.memory.allocations.remove(&address);
+                self.undo.push((address, old));
+                self.memory.live -= old.unwrap_or(0);
+                Ok(())
+            }
+            Need::Launch { op, least, most } => {
+                let bytes = self.launch(least, most).map_err(|failure| (op, failure))?;
+                self.granted.push((op, bytes));
+                Ok(())
+            }
+        }
+    }
+
+    fn allocate(&mut self, address: u64, bytes: u64) -> Result<(), Failure> {
+        let memory = &mut *self.memory;
+        let charged = bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
+        let would = memory.live.saturating_add(charged);
+        let (device, tenant) = self.others;
+        if tenant.saturating_add(would) > memory.quota {
+            return Err(over_quota(bytes, memory.quota, tenant + memory.live));
+        }
+        if device.saturating_add(would) > self.capacity {
+            return Err(over_capacity(bytes, self.capacity, device + memory.live));
+        }
+        let old = memory.allocations.insert(address, charged);
+        self.undo.push((address, old));
+        memory.live = would - old.unwrap_or(0);
+        self.peak = self.peak.max(would);
+        Ok(())
+    }
+
+    /// Bytes that the blocks of a launch may take: what `most` of them use, as far as it is there
+    /// while others run, and one block's in any case.
+    fn launch(&mut self, least: u64, most: u64) -> Result<u64, Failure> {
+        let (room, live, quota) = (self.room(self.others), self.memory.live, self.memory.quota);
+        if least > room {
+            let (device, tenant) = (self.others.0 + live, self.others.1 + live);
+            let failure = match least > quota.saturating_sub(tenant) {
+                true => over_quota(least, quota, tenant),
+                false => over_capacity(least, self.capacity, device),
+            };
+            let detail = format!("one block of the kernel: {}", failure.detail);
+            return Err(Failure::new(failure.code, detail));
+        }
+        let bytes = most.min(room).min(self.room(self.beside).max(least));
+        self.peak = self.peak.max(live + bytes);
+        Ok(bytes)
+    }
+
+    /// Bytes that the session may still take where others hold so much.
+    fn room(&self, (device, tenant): (u64, u64)) -> u64 {
+        let capacity = self.capacity.saturating_sub(device);
+        let room = capacity.min(self.memory.quota.saturating_sub(tenant));
+        room.saturating_sub(self.memory.live)
     }
 }
 
@@ -177,86 +268,40 @@ impl Pager {
         let Some(tenant) = self.tenants.get_mut(&memory.tenant) else {
             return MemoryDecision::Fits;
         };
-        let (before, mut peak) = (memory.live, memory.live);
-        let mut undo = Vec::new();
-        let mut refused = None;
         self.granted.clear();
-        // What may run beside it takes.
-        let elsewhere = (self.charge - memory.charge, tenant.charge - memory.charge);
-        for need in needs {
-            match *need {
-                Need::Alloc { op, address, bytes } => {
-                    let charged = bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
-                    let others = tenant.live - before;
-                    let device = self.live - before;
-                    let would = memory.live.saturating_add(charged);
-                    refused = if others.saturating_add(would) > memory.quota {
-                        Some((op, over_quota(bytes, memory.quota, others + memory.live)))
-                    } else if device.saturating_add(would) > self.capacity {
-                        let held = device + memory.live;
-                        Some((op, over_capacity(bytes, self.capacity, held)))
-                    } else {
-                        None
-                    };
-                    if refused.is_some() {
-                        break;
-                    }
-                    let old = memory.allocations.insert(address, charged);
-                    undo.push((address, old));
-                    memory.live = would - old.unwrap_or(0);
-                    peak = peak.max(would);
-                }
-                Need::Free { address } => {
-                    let old = memory.allocations.remove(&address);
-                    undo.push((address, old));
-                    memory.live -= old.unwrap_or(0);
-                }
-                Need::Launch { op, least, most } => {
-                    let (others, device) = (tenant.live - before, self.live - before);
-                    let room = |held: (u64, u64)| {
-                        let capacity = self.capacity.saturating_sub(held.0);
-                        let room = capacity.min(memory.quota.saturating_sub(held.1));
-                        room.saturating_sub(memory.live)
-                    };
-                    let held = (device + memory.live, others + memory.live);
-                    if least > room((device, others)) {
-                        let of_quota = least > memory.quota.saturating_sub(held.1);
-                        let failure = match of_quota {
-                            true => over_quota(least, memory.quota, held.1),
-                            false => over_capacity(least, self.capacity, held.0),
-                        };
-                        let detail = format!("one block of the kernel: {}", failure.detail);
-                        refused = Some((op, Failure::new(failure.code, detail)));
-                        break;
-                    }
-                    let beside = room(elsewhere).max(least);
-                    let bytes = most.min(room((device, others))).min(beside);
-                    peak = peak.max(memory.live + bytes);
-                    self.granted.push((op, bytes));
-                }
-            }
-        }
+        let before = memory.live;
+        let mut tally = Tally {
+            capacity: self.capacity,
+            others: (self.live - before, tenant.live - before),
+            beside: (self.charge - memory.charge, tenant.charge - memory.charge),
+            peak: before,
+            undo: Vec::new(),
+            granted: &mut self.granted,
+            memory,
+        };
+        let refused = needs.iter().try_for_each(|need| tally.take(need)).err();
+        let (peak, undo) = (tally.peak, tally.undo);
         memory.running.push_back((first, peak, memory.live));
         let (old, new) = memory.recharge();
-        let waits =
-            self.charge - old + new > self.capacity || tenant.charge - old + new > memory.quota;
+        let charge = (self.charge - old + new, tenant.charge - old + new);
         // Only what runs can stand in the way: what will be held fits.
-        if waits && new > old {
+        if new > old && (charge.0 > self.capacity || charge.1 > memory.quota) {
             memory.running.pop_back();
             memory.recharge();
-            memory.live = before;
-            for (address, bytes) in undo.into_iter().rev() {
-                match bytes {
-                    Some(bytes) => memory.allocations.insert(address, bytes),
-                    None => memory.allocations.remove(&address),
-                };
-            }
+            memory.restore(before, undo);
             return MemoryDecision::Wait;
         }
-        tenant.charge = tenant.charge - old + new;
-        self.charge = self.charge - old + new;
+        (self.charge, tenant.charge) = charge;
         tenant.live = tenant.live - before + memory.live;
         self.live = self.live - before + memory.live;
+        let (capacity, quota) = (self.capacity, memory.quota);
+        invariant!(
+            I8,
+            charge.0 <= capacity && (new <= old || charge.1 <= quota),
+            "{} bytes of {capacity} are charged, {} of the tenant's {quota}",
+            charge.0,
+            charge.1
+        );
         refused.map_or(MemoryDecision::Fits, |(op, failure)| {
             MemoryDecision::Refused(op, failure)
         })

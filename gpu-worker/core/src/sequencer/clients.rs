@@ -173,7 +173,7 @@ impl Sequencer {
             module: chunk.module,
             known,
         };
-        let verdict = entry.transfers.part(part, room);
+        let taken = entry.transfers.part(part, room);
         let after = entry.transfers.reserved;
         let here = entry.transfers.has_whole(chunk.transfer);
         if let (Some(hash), true) = (chunk.module, here) {
@@ -183,21 +183,31 @@ impl Sequencer {
         let lacks = entry.transfers.lacks_room(&part, room);
         self.staged.change(chunk.tenant, before, after);
         self.want_ack(now, session);
-        let (store, whole) = match verdict {
+        match taken {
             StagedPart::Skip if lacks => {
                 if let Some(failure) = self.starved(now, session, chunk.total) {
                     self.fail(now, session, 0, failure, actions);
                 }
-                return;
             }
-            StagedPart::Skip => return,
+            StagedPart::Skip => {}
             StagedPart::Malformed(why) => {
                 let failure = Failure::new(Code::Malformed, why);
-                return self.reject(now, chunk.tenant, session, failure, actions);
+                self.reject(now, chunk.tenant, session, failure, actions);
             }
-            StagedPart::Known => (false, true),
-            StagedPart::Store { whole } => (true, whole),
-        };
+            StagedPart::Known => self.take_chunk(now, chunk, (false, true), actions),
+            StagedPart::Store { whole } => self.take_chunk(now, chunk, (true, whole), actions),
+        }
+    }
+
+    /// A chunk's bytes are to be stored, or its transfer is whole, or both.
+    fn take_chunk(
+        &mut self,
+        now: Nanos,
+        chunk: &ChunkEvent<'_>,
+        (store, whole): (bool, bool),
+        actions: &mut Vec<Action>,
+    ) {
+        let session = chunk.session;
         if store {
             self.stored(now, session);
             actions.push(Action::Store {

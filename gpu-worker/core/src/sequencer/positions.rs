@@ -2,7 +2,7 @@
 
 use bus_schemas::{
     ChainEntry, Code, Failure, GpuPosition, Grant, GrantKind, OpNumber, OpenGrant, Outcome,
-    SealedGrant, Tenant, limits,
+    SealedGrant, Tenant, invariant, limits,
 };
 
 use super::lanes::Lane;
@@ -100,6 +100,12 @@ impl Sequencer {
         grant: &Grant,
         (tenant, ordinal): (&Tenant, u64),
     ) {
+        let accepted = self.accepted;
+        invariant!(
+            I2,
+            position == accepted + 1,
+            "position {position} is accepted behind {accepted}"
+        );
         self.chain = self.chain.then(&ChainEntry {
             position,
             tenant,
@@ -191,6 +197,12 @@ impl Sequencer {
 
     /// The head has begun, or ended without.
     fn pass(&mut self, position: GpuPosition, grant: &Grant) {
+        let begun = self.begun;
+        invariant!(
+            I2,
+            position == begun + 1,
+            "position {position} begins behind {begun}"
+        );
         self.begun = position;
         if grant.kind != GrantKind::Standing {
             self.waiting_at[Lane::of(grant)] -= 1;
@@ -313,8 +325,20 @@ impl Sequencer {
         let Some(session) = self.sessions.get_mut(&grant.session) else {
             return;
         };
+        let (id, started, received) = (session.id, session.started, session.received);
+        let (first, last) = (grant.first, grant.last);
+        invariant!(
+            I1,
+            first == started + 1 && first <= last,
+            "{id} goes on with ops {first} to {last} behind op {started}"
+        );
+        invariant!(
+            I4,
+            last <= received,
+            "{id} starts op {last} of {received} received"
+        );
         let before = session.transfers.reserved;
-        session.start(grant.last);
+        session.start(last);
         self.staged
             .change(&session.tenant, before, session.transfers.reserved);
         let lane = Lane::of(grant);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{
     GpuPosition, Row, Seal, SealAnswer, SealPage, SealReply, SealedGrant, SealedName, SessionId,
-    WIRE_VERSION, limits,
+    WIRE_VERSION, invariant, limits,
 };
 
 use super::leaders::Standpoint;
@@ -52,6 +52,8 @@ impl Sequencer {
     fn obey(&mut self, now: Nanos, seal: &Seal, actions: &mut Vec<Action>) {
         self.close_standing(now, actions);
         self.closings.clear();
+        let (before, next) = (self.epoch, seal.epoch);
+        invariant!(I3, next > before, "epoch {next} is obeyed after {before}");
         self.epoch = seal.epoch;
         self.leader = seal.leader;
         self.ahead.clear();

@@ -1,5 +1,6 @@
 //! One term: the scheduler, the grant streams to the workers, the record, and what is due when.
 
+mod record_limits;
 mod resuming;
 mod workers;
 
@@ -26,14 +27,10 @@ use crate::input::{Input, Profile, Rows, Takeover};
 use crate::policy::{ORDER_VERSION, TICK_NS};
 use crate::scheduler::{DirtySession, Scheduler, WorkerView};
 use crate::time::Nanos;
+use record_limits::RecordLimits;
 
 /// Lost incarnations remembered in the placement.
 const LOST: usize = 256;
-/// Epochs that the record is kept in.
-const EPOCHS: u64 = 8;
-/// Bytes of an epoch's inputs at most: whoever replays it for an anchor has to remember all of its
-/// grants until the next epoch's seals say which of them stand.
-const EPOCH_BYTES: u64 = 32 << 20;
 /// How often silence and expiry are looked for.
 const CHECK: Nanos = 100_000_000;
 
@@ -71,32 +68,6 @@ pub(super) struct Term {
     limits: RecordLimits,
     /// Since inputs go unrecorded: the first position of each worker that they decided.
     unrecorded: BTreeMap<Incarnation, GpuPosition>,
-}
-
-/// What the cluster's settings say of the record.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RecordLimits {
-    /// Bytes that may wait to be recorded.
-    buffer: usize,
-    /// An epoch ends when its inputs are of so many bytes.
-    bytes: u64,
-    /// An epoch ends when it is so old.
-    age: Nanos,
-}
-
-impl RecordLimits {
-    /// As the settings say. An epoch is an eighth of what is kept, so that what is cut off at a
-    /// time is, too.
-    pub(super) fn of(settings: &ClusterSettings) -> Self {
-        const SECOND: u64 = 1_000_000_000;
-        Self {
-            buffer: usize::try_from(settings.record_buffer).unwrap_or(usize::MAX),
-            bytes: (settings.record_max_bytes / EPOCHS).min(EPOCH_BYTES),
-            age: (settings.record_max_age_s / EPOCHS)
-                .max(1)
-                .saturating_mul(SECOND),
-        }
-    }
 }
 
 impl Term {

@@ -210,20 +210,7 @@ impl Chains {
         tail: &[SealedGrant],
         launches: &Launches,
     ) -> Result<(), ReplayError> {
-        for session in &answer.sessions {
-            let name = (session.tenant.clone(), session.ordinal);
-            self.names.insert(session.session, name);
-        }
-        self.name(&answer.named);
-        let forgotten = answer.forgotten.map(|(first, last)| Gap {
-            incarnation,
-            first,
-            last,
-            reason: "the worker kept no more grants that were not recorded".into(),
-        });
-        // The next leaders are told it again.
-        let new = forgotten.filter(|gap| !self.gaps.contains(gap));
-        self.gaps.extend(new);
+        self.learn(incarnation, answer);
         let decided: Vec<bool> = tail
             .iter()
             .map(|sealed| self.has_decided(&sealed.grant))
@@ -236,47 +223,18 @@ impl Chains {
             .proposed
             .split_off(&answer.position.saturating_add(1));
         for (sealed, decided) in tail.iter().zip(decided) {
-            if sealed.position <= worker.tail.position || sealed.position > answer.position {
+            let beyond = sealed.position > answer.position;
+            if sealed.position <= worker.tail.position || beyond {
                 continue;
             }
-            // A leader that died with its whole record may have come between: what a leader
-            // before it proposed here and behind was never accepted.
-            let (at, epoch) = (sealed.position, sealed.grant.epoch);
             worker
-                .proposed
-                .retain(|position, proposed| *position < at || proposed.grant.epoch >= epoch);
-            let disagrees = |why: &str| ReplayError::Disagrees {
-                gpu: answer.gpu,
-                incarnation,
-                position: sealed.position,
-                why: why.into(),
-            };
-            match worker.proposed.get_mut(&sealed.position) {
-                Some(proposed) if proposed.is(&sealed.grant) => {
-                    if proposed.open {
-                        proposed.close(sealed.grant.first, sealed.grant.last, launches);
-                    }
-                    proposed.sealed = true;
-                }
-                Some(_) => {
-                    let why = "the worker accepted another grant than was recomputed";
-                    return Err(disagrees(why));
-                }
-                // Adopted is what was accepted in the last append interval, and no more.
-                None if decided => {
-                    let why = "the worker accepted a grant that its leader did not make: the record \
-                               has the input that it names";
-                    return Err(disagrees(why));
-                }
-                None => {
-                    let grant = sealed.grant;
-                    let mut proposed = Proposed::new(grant, launches.of(&grant));
-                    proposed.adopted = true;
-                    proposed.sealed = true;
-                    proposed.open = false;
-                    worker.proposed.insert(sealed.position, proposed);
-                }
-            }
+                .confirm(sealed, decided, launches)
+                .map_err(|why| ReplayError::Disagrees {
+                    gpu: answer.gpu,
+                    incarnation,
+                    position: sealed.position,
+                    why: why.into(),
+                })?;
         }
         let tail = GpuTail {
             gpu: answer.gpu,
@@ -291,6 +249,24 @@ impl Chains {
             worker.positions.clear();
         }
         Ok(())
+    }
+
+    /// Takes what a worker says at its seal beside its tail: whose sessions are, and what it forgot.
+    fn learn(&mut self, incarnation: Incarnation, answer: &SealAnswer) {
+        for session in &answer.sessions {
+            let name = (session.tenant.clone(), session.ordinal);
+            self.names.insert(session.session, name);
+        }
+        self.name(&answer.named);
+        let forgotten = answer.forgotten.map(|(first, last)| Gap {
+            incarnation,
+            first,
+            last,
+            reason: "the worker kept no more grants that were not recorded".into(),
+        });
+        // The next leaders are told it again.
+        let new = forgotten.filter(|gap| !self.gaps.contains(gap));
+        self.gaps.extend(new);
     }
 
     /// Advances a chain to where its worker says it ends. Where grants are missing and that is

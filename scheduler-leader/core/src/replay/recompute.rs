@@ -215,83 +215,13 @@ impl ReplayedTerm {
     fn recompute(
         &mut self,
         inputs: &[Input],
-        kept: Kept<'_>,
+        mut kept: Kept<'_>,
         ended: &mut impl FnMut(ReplayedPosition),
     ) -> Result<(), ReplayError> {
-        let Kept {
-            chains,
-            launches,
-            reports: reported,
-        } = kept;
         let mut effects = Vec::new();
         for input in inputs {
-            match input {
-                Input::Takeover(takeover) if takeover.order_version != ORDER_VERSION => {
-                    return Err(ReplayError::Version {
-                        epoch: self.of.0,
-                        got: takeover.order_version,
-                        have: ORDER_VERSION,
-                    });
-                }
-                Input::Takeover(takeover) => self.settings = takeover.settings.clone(),
-                Input::WorkerTail {
-                    incarnation,
-                    grants,
-                    named,
-                } if !self.sealed.contains(incarnation) => {
-                    chains.name(&named.0);
-                    let tail = self.tails.entry(*incarnation).or_default();
-                    tail.extend_from_slice(&grants.0);
-                }
-                Input::WorkerSealed {
-                    incarnation,
-                    answer,
-                } if self.sealed.insert(*incarnation) => {
-                    let mut tail = self.tails.remove(incarnation).unwrap_or_default();
-                    tail.extend_from_slice(&answer.tail);
-                    chains.seal(*incarnation, answer, &tail, launches)?;
-                    reported.sealed(*incarnation, answer);
-                }
-                Input::WorkerLost {
-                    incarnation,
-                    left,
-                    accepted,
-                    chain,
-                } => {
-                    chains.lost(*incarnation, *left, *accepted);
-                    if let Some(chain) = chain {
-                        chains.last_words(*incarnation, *accepted, *chain)?;
-                    }
-                }
-                Input::Intent {
-                    session,
-                    first,
-                    runs,
-                } => launches.announce(*session, *first, &runs.0),
-                Input::Done {
-                    incarnation,
-                    reports,
-                } => {
-                    for report in &reports.0 {
-                        let row = chains.end(*incarnation, report, launches);
-                        reported.report(*incarnation, report, row.as_ref());
-                        row.into_iter().for_each(&mut *ended);
-                    }
-                }
-                Input::Fault { session, op, .. } => reported.failed(*session, *op),
-                _ => {}
-            }
-            let seals = matches!(
-                input,
-                Input::Takeover(_) | Input::WorkerSealed { .. } | Input::WorkerLost { .. }
-            );
-            if self.anchors
-                && seals
-                && let Some(anchored) = chains.anchored()
-            {
-                self.anchored = Some((anchored, self.settings.clone()));
-                self.anchors = false;
-            }
+            self.note(input, &mut kept, ended)?;
+            self.anchor(input, kept.chains);
             self.scheduler.apply(input, &mut effects);
             self.check_profile(input)?;
             for effect in effects.drain(..) {
@@ -302,11 +232,94 @@ impl ReplayedTerm {
                     open,
                 } = effect
                 {
-                    let proposed = Proposed::new(grant, launches.of(&grant));
-                    chains.grant(incarnation, position, proposed, open.as_deref());
+                    let proposed = Proposed::new(grant, kept.launches.of(&grant));
+                    kept.chains
+                        .grant(incarnation, position, proposed, open.as_deref());
                 }
             }
         }
         Ok(())
+    }
+
+    /// Takes what an input says of workers, launches and positions.
+    fn note(
+        &mut self,
+        input: &Input,
+        kept: &mut Kept<'_>,
+        ended: &mut impl FnMut(ReplayedPosition),
+    ) -> Result<(), ReplayError> {
+        let (chains, launches) = (&mut *kept.chains, &mut *kept.launches);
+        match input {
+            Input::Takeover(takeover) if takeover.order_version != ORDER_VERSION => {
+                return Err(ReplayError::Version {
+                    epoch: self.of.0,
+                    got: takeover.order_version,
+                    have: ORDER_VERSION,
+                });
+            }
+            Input::Takeover(takeover) => self.settings = takeover.settings.clone(),
+            Input::WorkerTail {
+                incarnation,
+                grants,
+                named,
+            } if !self.sealed.contains(incarnation) => {
+                chains.name(&named.0);
+                let tail = self.tails.entry(*incarnation).or_default();
+                tail.extend_from_slice(&grants.0);
+            }
+            Input::WorkerSealed {
+                incarnation,
+                answer,
+            } if self.sealed.insert(*incarnation) => {
+                let mut tail = self.tails.remove(incarnation).unwrap_or_default();
+                tail.extend_from_slice(&answer.tail);
+                chains.seal(*incarnation, answer, &tail, launches)?;
+                kept.reports.sealed(*incarnation, answer);
+            }
+            Input::WorkerLost {
+                incarnation,
+                left,
+                accepted,
+                chain,
+            } => {
+                chains.lost(*incarnation, *left, *accepted);
+                if let Some(chain) = chain {
+                    chains.last_words(*incarnation, *accepted, *chain)?;
+                }
+            }
+            Input::Intent {
+                session,
+                first,
+                runs,
+            } => launches.announce(*session, *first, &runs.0),
+            Input::Done {
+                incarnation,
+                reports,
+            } => {
+                for report in &reports.0 {
+                    let row = chains.end(*incarnation, report, launches);
+                    kept.reports.report(*incarnation, report, row.as_ref());
+                    row.into_iter().for_each(&mut *ended);
+                }
+            }
+            Input::Fault { session, op, .. } => kept.reports.failed(*session, *op),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Keeps what lies before the term, once an input has sealed the last worker that is waited for.
+    fn anchor(&mut self, input: &Input, chains: &Chains) {
+        let seals = matches!(
+            input,
+            Input::Takeover(_) | Input::WorkerSealed { .. } | Input::WorkerLost { .. }
+        );
+        if self.anchors
+            && seals
+            && let Some(anchored) = chains.anchored()
+        {
+            self.anchored = Some((anchored, self.settings.clone()));
+            self.anchors = false;
+        }
     }
 }

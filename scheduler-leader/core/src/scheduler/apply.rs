@@ -226,10 +226,7 @@ impl Scheduler {
         let lanes = &mut self.workers[worker].lanes;
         let flow = &mut self.flows[first.id];
         let tenant = &mut self.tenants[flow.tenant];
-        let bound = tenant.settings.outstanding_ns;
-        let bounded =
-            bound > 0 && tenant.outstanding > 0 && tenant.outstanding.saturating_add(cost) > bound;
-        if bounded || (tenant.settings.cap > 0 && flow.budget.is_spent()) {
+        if tenant.is_bounded(cost) || (tenant.settings.cap > 0 && flow.budget.is_spent()) {
             flow.blocked = true;
             tenant.blocked += 1;
             lanes
@@ -245,9 +242,11 @@ impl Scheduler {
         if !lanes.has_room(window, priority, cost) {
             return false;
         }
-        flow.waited = 0;
-        flow.slice.note(cost);
-        flow.granted_ns = flow.granted_ns.saturating_add(cost);
+        invariant!(
+            I7,
+            first.tag >= lanes.now(priority),
+            "a flow of priority {priority} starts before the virtual time"
+        );
         lanes.granted(&self.settings.floors, priority, first.tag, cost);
         invariant!(
             I6,
@@ -259,6 +258,9 @@ impl Scheduler {
             owed || priority == urgency,
             "priority {priority} is granted before {urgency}"
         );
+        flow.waited = 0;
+        flow.slice.note(cost);
+        flow.granted_ns = flow.granted_ns.saturating_add(cost);
         tenant.outstanding = tenant.outstanding.saturating_add(cost);
         self.workers[worker].recent.note(cost);
         self.recent = true;

@@ -7,7 +7,7 @@ use bus_schemas::{
 
 use super::apply::Scheduler;
 use super::shares::Denied;
-use super::state::{Flow, Granted, IDS, Life, Mark, SessionState};
+use super::state::{Flow, Granted, IDS, Life, Mark, SessionState, WorkerState};
 use crate::effect::{Effect, EndCause, Placed};
 use crate::policy::{ABSENT, Balance, Budget, Cut, Peak, Presence, SliceQueue, TagHeap};
 use crate::slots::{FlowSlot, SessionSlot, TenantSlot, WorkerSlot};
@@ -48,19 +48,7 @@ impl Scheduler {
         effects: &mut Vec<Effect>,
     ) {
         let quota = self.quota(tenant, worker);
-        let state = &self.workers[worker];
-        invariant!(
-            I8,
-            quota <= state.capacity,
-            "a quota of {quota} of {} bytes",
-            state.capacity
-        );
-        invariant!(
-            I9,
-            state.space.is_free(window),
-            "the addresses from {:#x} on are another session's",
-            window.base
-        );
+        self.check_place(worker, window, quota);
         let nonce = nonce.wrapping_add(u64::from(device));
         self.opened += 1;
         let id = SessionId(self.epoch << 24 | self.opened);
@@ -115,6 +103,24 @@ impl Scheduler {
             },
             position: state.position,
         });
+    }
+
+    /// Checks that a session's place is its own.
+    fn check_place(&self, worker: WorkerSlot, window: Window, quota: u64) {
+        let WorkerState {
+            capacity, space, ..
+        } = &self.workers[worker];
+        invariant!(
+            I8,
+            quota <= *capacity,
+            "a quota of {quota} of {capacity} bytes"
+        );
+        invariant!(
+            I9,
+            space.is_free(window),
+            "the addresses from {:#x} on are another session's",
+            window.base
+        );
     }
 
     /// The tenant, and the workers and addresses of a request's sessions: of all or of none. No two

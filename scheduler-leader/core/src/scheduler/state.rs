@@ -260,6 +260,12 @@ impl TenantState {
         let counts = self.outstanding ^ self.granted ^ self.granted_ns ^ u64::from(self.blocked);
         counts ^ settings.outstanding_ns ^ u64::from(settings.weight)
     }
+
+    /// Whether its bound on granted work that is not done holds back a slice of this cost.
+    pub(super) fn is_bounded(&self, cost: u64) -> bool {
+        let (bound, outstanding) = (self.settings.outstanding_ns, self.outstanding);
+        bound > 0 && outstanding > 0 && outstanding.saturating_add(cost) > bound
+    }
 }
 
 impl Flow {

@@ -255,15 +255,10 @@ impl Clients {
         publisher: &Publisher,
         cx: &mut Context<'_>,
     ) -> QueueOpening {
-        let (session, tenant) = (placed.session, placed.tenant);
+        let ahead = self.ahead_of(&placed);
+        let (session, tenant, nonce) = (placed.session, placed.tenant, placed.nonce);
         let (epoch, leader) = (publisher.epoch, publisher.leader);
-        let request = (tenant.clone(), placed.nonce);
-        // Further devices come right behind the first, with the numbers behind its nonce.
-        let ahead = placed.nonce.wrapping_sub(u64::from(placed.device));
-        let ahead = (placed.device > 0)
-            .then(|| self.requests.get(&(tenant.clone(), ahead)).copied())
-            .flatten();
-        let nonce = placed.nonce;
+        let request = (tenant.clone(), nonce);
         let waiting = match opening {
             Some(_) => self.waiting.remove(&request),
             None => None,
@@ -280,17 +275,7 @@ impl Clients {
             }
             None => (session, connection),
         };
-        let named = match opening {
-            Some(_) => {
-                let before = self.requests.insert(request, session);
-                let before = before.and_then(|session| self.sessions.get_mut(&session));
-                if let Some(before) = before {
-                    before.nonce = None;
-                }
-                true
-            }
-            None => *self.requests.entry(request).or_insert(session) == session,
-        };
+        let named = self.name(request, session, opening.is_some());
         let opened = Opened {
             session,
             ordinal: placed.ordinal,
@@ -325,6 +310,27 @@ impl Clients {
             epoch,
             queued,
         }
+    }
+
+    /// The first session of the request that this one is a further device of: those come right behind
+    /// it, with the numbers behind its nonce.
+    fn ahead_of(&self, placed: &Placed) -> Option<SessionId> {
+        let nonce = placed.nonce.wrapping_sub(u64::from(placed.device));
+        let first = || self.requests.get(&(placed.tenant.clone(), nonce)).copied();
+        (placed.device > 0).then(first).flatten()
+    }
+
+    /// Notes whose session a request's is, a new one in any case; whether it is this one.
+    fn name(&mut self, request: (Tenant, u64), session: SessionId, new: bool) -> bool {
+        if !new {
+            return *self.requests.entry(request).or_insert(session) == session;
+        }
+        let before = self.requests.insert(request, session);
+        let before = before.and_then(|session| self.sessions.get_mut(&session));
+        if let Some(before) = before {
+            before.nonce = None;
+        }
+        true
     }
 
     /// The order refused a request. While it is young a place for it may still come.

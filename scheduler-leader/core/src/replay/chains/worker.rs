@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Chain, ChainEntry, GpuPosition, GpuTail, GrantKind, Incarnation, SessionId, Tenant,
+    Chain, ChainEntry, GpuPosition, GpuTail, GrantKind, Incarnation, SealedGrant, SessionId, Tenant,
 };
 
+use super::super::launches::Launches;
 use super::super::replayed::ReplayedPosition;
 use super::proposed::Proposed;
 
@@ -35,6 +36,49 @@ pub(super) struct Reached {
 }
 
 impl Worker {
+    /// Takes a grant that the worker says at its seal it has accepted: one that was recomputed, or one
+    /// that is adopted, where the record does not have the input that `decided` it.
+    ///
+    /// # Errors
+    /// Why the two disagree.
+    pub(super) fn confirm(
+        &mut self,
+        sealed: &SealedGrant,
+        decided: bool,
+        launches: &Launches,
+    ) -> Result<(), &'static str> {
+        // A leader that died with its whole record may have come between: what a leader
+        // before it proposed here and behind was never accepted.
+        let (at, epoch) = (sealed.position, sealed.grant.epoch);
+        self.proposed
+            .retain(|position, proposed| *position < at || proposed.grant.epoch >= epoch);
+        match self.proposed.get_mut(&at) {
+            Some(proposed) if proposed.is(&sealed.grant) => {
+                if proposed.open {
+                    proposed.close(sealed.grant.first, sealed.grant.last, launches);
+                }
+                proposed.sealed = true;
+            }
+            Some(_) => return Err("the worker accepted another grant than was recomputed"),
+            // Adopted is what was accepted in the last append interval, and no more.
+            None if decided => {
+                return Err(
+                    "the worker accepted a grant that its leader did not make: the record has \
+                     the input that it names",
+                );
+            }
+            None => {
+                let grant = sealed.grant;
+                let mut proposed = Proposed::new(grant, launches.of(&grant));
+                proposed.adopted = true;
+                proposed.sealed = true;
+                proposed.open = false;
+                self.proposed.insert(at, proposed);
+            }
+        }
+        Ok(())
+    }
+
     /// Goes on to a position, as far as what was granted there is known, and says how many positions
     /// were adopted on the way.
     pub(super) fn advance(
