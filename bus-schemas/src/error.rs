@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::owned::text;
+use crate::codec::decode_budget::text;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal, $cuda:literal, $retry:literal;)*) => {

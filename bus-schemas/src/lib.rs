@@ -5,8 +5,8 @@
 //! [`Done`]) are small MessagePack arrays around packed little-endian columns, so that decoding
 //! borrows from the message and allocates nothing. All other messages are maps by field name.
 //!
-//! Decoding never panics on any input. It allocates nothing for the hot four but an order's opens
-//! and a done's faults, and else no more than a small multiple of the message's own size.
+//! Decoding never panics on any input. For the hot four it allocates nothing but a grant batch's opens
+//! and a done report's faults; for others no more than a small multiple of the message's own size.
 
 #![cfg_attr(
     not(test),
@@ -19,85 +19,64 @@
 )]
 
 mod address;
-mod allowance;
-mod chain;
 mod codec;
-mod column;
 mod control;
-mod data;
-mod descriptor;
-mod done;
-mod drain;
 mod error;
-mod fingerprint;
-mod head;
-mod hot;
 mod id;
 mod invariant;
-mod kernel;
+mod launch_path;
 pub mod limits;
-mod op;
-mod opening;
-mod ops;
-mod owned;
-mod parcel;
-mod placement;
-mod print;
-mod profile;
-mod properties;
-mod seal;
-mod settings;
-mod status;
+mod record;
 pub mod subject;
-mod target;
-mod texture;
-mod unstored;
-mod usage;
 
 pub use address::Window;
-pub use allowance::Allowance;
-pub use chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
-pub use codec::{Message, MessageError, WIRE_VERSION, decode, encode, encode_into};
-pub use column::{Column, Row};
-pub use control::{
+pub use codec::chunked::{Parcel, Spares};
+pub use codec::column::{Column, Row};
+pub use codec::framing::Carrier;
+pub use codec::message::{Message, MessageError, WIRE_VERSION, decode, encode, encode_into};
+pub use codec::sample_hash::SampleHash;
+pub use control::allowance::Allowance;
+pub use control::drain::{Drain, Leave};
+pub use control::liveness::{
     Alive, CloseReason, CloseRequest, Hold, LeaderBeat, LeaderNotice, Lost, Rejected, WorkerBeat,
 };
-pub use data::{
-    ClientState, DataChunk, DeviceResult, EventTime, Prepared, RefusedImage, ResultKind, Staged,
-    Symbol, WorkerAck,
+pub use control::opening::{OpenAnswer, OpenRequest, Opened};
+pub use control::placement::{Groups, HeldImages, OtherDevice, PlaceStatus, WeightSample, Weights};
+pub use control::properties::DeviceProperties;
+pub use control::settings::{
+    ClusterSettings, Measured, MeasuredKernel, TenantLimits, TenantSettings, Usage, UsageRow,
 };
-pub use descriptor::{DESCRIPTOR_BYTES, write_descriptor};
-pub use done::{Done, DoneReport, FaultRow, Outcome, Received, SessionFault, fold};
-pub use drain::{Drain, Leave};
+pub use control::status::{
+    ProfileStatus, Status, StatusRequest, StoreStatus, TenantStatus, WorkerStatus,
+};
+pub use control::target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Feasibility};
 pub use error::{Code, Failure};
-pub use fingerprint::FunctionFingerprint;
-pub use head::Carrier;
-pub use hot::{Batch, CostClass, CostRun, Grant, GrantBatch, Intent, OpenGrant};
 pub use id::{
     Epoch, GlobalPosition, GpuId, GpuPosition, IdError, Incarnation, InputNumber, KernelKey,
     LeaderId, ModuleHash, ModuleId, OpNumber, SessionId, Tenant,
 };
 pub use invariant::Invariant;
-pub use kernel::{KernelRecord, Spread};
-pub use op::{Dim, Launch, Op, OpRef};
-pub use opening::{OpenAnswer, OpenRequest, Opened};
-pub use ops::{OpError, Ops};
-pub use parcel::{Parcel, Spares};
-pub use placement::{Groups, HeldImages, OtherDevice, PlaceStatus, WeightSample, Weights};
-pub use print::Print;
-pub use profile::ProfileHash;
-pub use properties::DeviceProperties;
-pub use seal::{
+pub use launch_path::batch::Batch;
+pub use launch_path::descriptor::{DESCRIPTOR_BYTES, write_descriptor};
+pub use launch_path::done::{Done, DoneReport, FaultRow, Outcome, Received, SessionFault, fold};
+pub use launch_path::fingerprint::FunctionFingerprint;
+pub use launch_path::grant::{Grant, GrantBatch, OpenGrant};
+pub use launch_path::intent::{CostClass, CostRun, Intent};
+pub use launch_path::op::{Dim, Launch, Op, OpRef};
+pub use launch_path::ops::{OpError, Ops};
+pub use launch_path::session_data::{
+    ClientState, DataChunk, DeviceResult, EventTime, Prepared, RefusedImage, ResultKind, Staged,
+    Symbol, WorkerAck,
+};
+pub use launch_path::texture::{AddressMode, Channel, Shape, TEXTURE_BYTES, Texture};
+pub use record::chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
+pub use record::kernel::{KernelRecord, Spread};
+pub use record::profile::ProfileHash;
+pub use record::seal::{
     Refusal, Seal, SealAnswer, SealPage, SealReply, SealedGrant, SealedName, SealedSession,
 };
-pub use settings::{
-    ClusterSettings, Measured, MeasuredKernel, TenantLimits, TenantSettings, Usage, UsageRow,
-};
-pub use status::{ProfileStatus, Status, StatusRequest, StoreStatus, TenantStatus, WorkerStatus};
-pub use target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Feasibility};
-pub use texture::{AddressMode, Channel, Shape, TEXTURE_BYTES, Texture};
-pub use unstored::UnstoredCopy;
-pub use usage::{
+pub use record::unstored::UnstoredCopy;
+pub use record::usage::{
     ClusterUsage, Fold, Folded, KernelName, KernelUse, MemoryUse, UsageBlock, UsageEnd, UsageEnds,
     UseTotals, WorkerUsage, usage_day,
 };

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use bus_schemas::{Print, SessionId};
+use bus_schemas::{SampleHash, SessionId};
 use device::SharingDomain;
 
 use crate::memory::Memory;
@@ -140,7 +140,7 @@ impl Sharing {
         let key = Key {
             domain: guest.domain,
             bytes,
-            print: Print::of(pieces()),
+            print: SampleHash::of(pieces()),
         };
         let equal_bytes = match self.index.get(&key) {
             Some(Place::Slot(slot)) => self.in_slot(guest, slot, (to, bytes), &pieces),

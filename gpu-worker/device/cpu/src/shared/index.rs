@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bus_schemas::{Print, SessionId};
+use bus_schemas::{SampleHash, SessionId};
 use device::SharingDomain;
 
 /// What is asked for: nothing is found for one domain that lies in another.
@@ -11,7 +11,7 @@ use device::SharingDomain;
 pub(crate) struct Key {
     pub(crate) domain: SharingDomain,
     pub(crate) bytes: u64,
-    pub(crate) print: Print,
+    pub(crate) print: SampleHash,
 }
 
 /// Where a unit may lie.
@@ -73,7 +73,7 @@ mod tests {
         Key {
             domain: SharingDomain(domain),
             bytes: 4_096,
-            print: Print::of([&[of; 4_096][..]].into_iter()),
+            print: SampleHash::of([&[of; 4_096][..]].into_iter()),
         }
     }
 

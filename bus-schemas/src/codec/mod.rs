@@ -1,0 +1,8 @@
+//! The encoding of messages: whole ones, packed columns in them, and bytes too many for one.
+
+pub(crate) mod chunked;
+pub(crate) mod column;
+pub(crate) mod decode_budget;
+pub(crate) mod framing;
+pub(crate) mod message;
+pub(crate) mod sample_hash;

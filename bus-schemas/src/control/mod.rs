@@ -1,0 +1,12 @@
+//! The control plane: sessions opened and closed, members and their heartbeats, placement, settings
+//! and the cluster's status.
+
+pub(crate) mod allowance;
+pub(crate) mod drain;
+pub(crate) mod liveness;
+pub(crate) mod opening;
+pub(crate) mod placement;
+pub(crate) mod properties;
+pub(crate) mod settings;
+pub(crate) mod status;
+pub(crate) mod target;

@@ -1,0 +1,152 @@
+//! Opening a session: a client's request, and the devices that it gets. Maps by field name.
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::Window;
+use crate::codec::decode_budget::{list, rows, text};
+use crate::codec::message::{Message, WIRE_VERSION};
+use crate::control::placement::OtherDevice;
+use crate::control::properties::DeviceProperties;
+use crate::error::Failure;
+use crate::id::{Epoch, GpuId, Incarnation, LeaderId, SessionId};
+
+/// Client to leader, a request: open a session. Who asks is read from the subject.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenRequest {
+    /// Wire version.
+    pub v: u16,
+    /// Random; a request sent again with the same nonce opens one session only.
+    pub nonce: u64,
+    /// Name of the client's connection, for telling its death from its disconnect event.
+    #[serde(with = "text")]
+    pub connection: String,
+    /// Devices asked for, each on another worker: all or none. Those behind the first are known
+    /// by the nonces behind this one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub devices: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands on a reference"
+)]
+fn is_one(devices: &u32) -> bool {
+    *devices == 1
+}
+
+impl Message for OpenRequest {
+    const ARRAY: bool = false;
+}
+
+/// An opened session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The session.
+    pub session: SessionId,
+    /// It is the tenant's how manyth, from 1.
+    pub ordinal: u64,
+    /// The worker that holds it.
+    pub incarnation: Incarnation,
+    /// That worker's device.
+    pub gpu: GpuId,
+    /// The session's addresses. The client allocates in the lower 15/16; the rest is the
+    /// worker's, for module globals.
+    pub window: Window,
+    /// Memory the tenant may hold on this device, bytes.
+    pub quota: u64,
+    /// The leader's epoch.
+    pub epoch: Epoch,
+    /// The leader.
+    pub leader: LeaderId,
+    /// What the device is, where its worker says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub properties: Option<DeviceProperties>,
+}
+
+/// The answer to an open request: a session or a failure is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenAnswer {
+    /// Wire version.
+    pub v: u16,
+    /// The session; of several devices the first.
+    pub opened: Option<Opened>,
+    /// Or why there is none.
+    pub failure: Option<Failure>,
+    /// The other devices.
+    #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherDevice>,
+    /// What those are, in the same order.
+    #[serde(default, with = "list", skip_serializing_if = "Vec::is_empty")]
+    pub properties: Vec<DeviceProperties>,
+}
+
+impl OpenAnswer {
+    /// An answer with these devices, the first first.
+    #[must_use]
+    pub fn of(devices: &[Opened]) -> Self {
+        let others = devices.iter().skip(1);
+        Self {
+            v: WIRE_VERSION,
+            opened: devices.first().cloned(),
+            failure: None,
+            properties: others
+                .clone()
+                .map(|it| it.properties.clone().unwrap_or_default())
+                .collect(),
+            others: others
+                .map(|it| OtherDevice {
+                    session: it.session,
+                    ordinal: it.ordinal,
+                    incarnation: it.incarnation,
+                    gpu: it.gpu,
+                    window: it.window,
+                    quota: it.quota,
+                })
+                .collect(),
+        }
+    }
+
+    /// An answer that says why there is no session.
+    #[must_use]
+    pub fn refusal(failure: Failure) -> Self {
+        Self {
+            v: WIRE_VERSION,
+            opened: None,
+            failure: Some(failure),
+            others: Vec::new(),
+            properties: Vec::new(),
+        }
+    }
+
+    /// Every device; none where it is a refusal.
+    #[must_use]
+    pub fn devices(self) -> Vec<Opened> {
+        let Some(first) = self.opened else {
+            return Vec::new();
+        };
+        let mut properties = self.properties.into_iter();
+        let others: Vec<_> = self.others.into_iter().collect();
+        let others = others.into_iter().map(|it| Opened {
+            session: it.session,
+            ordinal: it.ordinal,
+            incarnation: it.incarnation,
+            gpu: it.gpu,
+            window: it.window,
+            quota: it.quota,
+            epoch: first.epoch,
+            leader: first.leader,
+            // One that says nothing of itself has no multiprocessors either.
+            properties: properties.next().filter(|it| it.sms > 0),
+        });
+        let others: Vec<_> = others.collect();
+        std::iter::once(first).chain(others).collect()
+    }
+}
+
+impl Message for OpenAnswer {
+    const ARRAY: bool = false;
+}

@@ -1,0 +1,85 @@
+//! The properties of a session's device, which its client gets when the session opens.
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec::decode_budget::text;
+use crate::id::{GpuId, Tenant};
+
+/// A device's properties, named as CUDA names its attributes. What is not known is 0, and what a
+/// sender does not name keeps its default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceProperties {
+    /// `cpu` or `cuda`.
+    #[serde(with = "text")]
+    pub kind: String,
+    /// For people: `AMD EPYC (cpu, 2 threads)`, `NVIDIA H200`.
+    #[serde(with = "text")]
+    pub name: String,
+    /// The same after every start of its worker.
+    #[serde(with = "serde_bytes")]
+    pub uuid: [u8; 16],
+    /// Compute capability that PTX is compiled for: major, minor.
+    pub compute: (u32, u32),
+    /// Version of the driver API, as `cuDriverGetVersion` gives it: 13000 is 13.0.
+    pub driver: u32,
+    /// Newest PTX ISA version it takes: major, minor.
+    pub ptx: (u32, u32),
+    /// Newest target whose PTX it takes: 90 is `sm_90`.
+    pub target: u32,
+    /// Streaming multiprocessors; a CPU device counts its threads.
+    pub sms: u32,
+    /// The device's memory, bytes. A tenant may hold its quota of it.
+    pub memory: u64,
+    /// Clock of the multiprocessors, kHz.
+    pub clock_khz: u32,
+    /// Clock of the memory, kHz.
+    pub memory_clock_khz: u32,
+    /// Width of the memory's bus, bits.
+    pub memory_bus_bits: u32,
+    /// The last cache before the memory, bytes.
+    pub l2_bytes: u64,
+    /// Threads of a warp.
+    pub warp_size: u32,
+    /// Threads of a block at most.
+    pub block_threads: u32,
+    /// Threads of a multiprocessor at most.
+    pub sm_threads: u32,
+    /// Blocks of a multiprocessor at most.
+    pub sm_blocks: u32,
+    /// Dimensions of a block at most.
+    pub block_dim: [u32; 3],
+    /// Dimensions of a grid at most.
+    pub grid_dim: [u32; 3],
+    /// Shared memory of a block, bytes.
+    pub block_shared: u32,
+    /// Shared memory of a block that opts in to more, bytes.
+    pub block_shared_optin: u32,
+    /// Shared memory of a block that the device keeps for itself, bytes.
+    pub block_shared_reserved: u32,
+    /// Shared memory of a multiprocessor, bytes.
+    pub sm_shared: u32,
+    /// Registers of a block.
+    pub block_registers: u32,
+    /// Registers of a multiprocessor.
+    pub sm_registers: u32,
+    /// Blocks of one launch that really run beside one another at most; 0: as many as the figures above
+    /// say.
+    pub resident_blocks: u32,
+}
+
+impl DeviceProperties {
+    /// The UUID of a cluster's device that has none of its own. It is of RFC 9562's version 8.
+    #[must_use]
+    pub fn uuid_of(cluster: &Tenant, gpu: GpuId) -> [u8; 16] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"warploom device\0");
+        hasher.update(cluster.padded());
+        hasher.update(&gpu.to_le_bytes());
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        uuid[6] = (uuid[6] & 0x0f) | 0x80;
+        uuid[8] = (uuid[8] & 0x3f) | 0x80;
+        uuid
+    }
+}

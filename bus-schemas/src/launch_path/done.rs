@@ -1,0 +1,228 @@
+//! The done report: what a worker has run, on its way to the leader.
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec::column::{Column, Fields, Row, put};
+use crate::codec::message::Message;
+use crate::error::{Code, Failure};
+use crate::id::{Epoch, GpuPosition, OpNumber, SessionId};
+use crate::record::chain::Chain;
+
+/// How a position ended, or how a standing grant goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It ran (what runs no ops was carried out).
+    Ran,
+    /// Nothing ran; the ops are to be queued again from `first` on.
+    Void,
+    /// Nothing ran and never will: the session has failed or ended.
+    Gone,
+    /// Not its end: ops of a standing grant ran, through `received`. The first such report says
+    /// that the grant stands; no op need have run by then.
+    Part,
+    /// Not its end: a standing grant was closed, its last op is `received`. What was started runs
+    /// to its end, and the position ends then.
+    Closed,
+}
+
+impl Outcome {
+    const ALL: [Self; 5] = [Self::Ran, Self::Void, Self::Gone, Self::Part, Self::Closed];
+}
+
+/// The end of one position: a row of a done message, 40 bytes, `outcome` in its own 4 bytes before
+/// `declared`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoneReport {
+    /// The position.
+    pub position: GpuPosition,
+    /// The session.
+    pub session: SessionId,
+    /// Measured device nanoseconds; of [`Outcome::Closed`], the grant's first op.
+    pub measured: u64,
+    /// The session's ops received without a gap when the position ended; of a standing grant that
+    /// has not ended, the op that [`Outcome`] says.
+    pub received: OpNumber,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Of a standing grant: [`fold`] of the sum of [`crate::CostRun::declared`] over the ops that
+    /// ran of it and of those it goes on from. Else 0.
+    pub declared: u32,
+}
+
+/// Half as many bits of a sum of declarations.
+#[must_use]
+pub fn fold(declared: u64) -> u32 {
+    (declared ^ (declared >> 32)) as u32
+}
+
+impl Row for DoneReport {
+    const SIZE: usize = 40;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        put(out, &[self.position, self.session.0]);
+        put(out, &[self.measured, self.received]);
+        out.extend_from_slice(&[self.outcome as u8, 0, 0, 0]);
+        out.extend_from_slice(&self.declared.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            position: fields.u64()?,
+            session: SessionId(fields.u64()?),
+            measured: fields.u64()?,
+            received: fields.u64()?,
+            outcome: {
+                let [outcome, ..] = fields.array::<4>()?;
+                *Outcome::ALL.get(usize::from(outcome))?
+            },
+            declared: fields.u32()?,
+        })
+    }
+}
+
+/// What a worker has of a session: a row of a done message, 16 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    /// The session.
+    pub session: SessionId,
+    /// Ops received without a gap.
+    pub received: OpNumber,
+}
+
+impl Row for Received {
+    const SIZE: usize = 16;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        put(out, &[self.session.0, self.received]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            session: SessionId(fields.u64()?),
+            received: fields.u64()?,
+        })
+    }
+}
+
+/// A session that can run no more: the leader answers with its close grant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionFault {
+    /// The session.
+    pub session: SessionId,
+    /// The op that failed, 0 where it was none.
+    pub op: OpNumber,
+    /// What went wrong.
+    pub failure: Failure,
+}
+
+/// A [`SessionFault`] of a done message, its detail aside: 24 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultRow {
+    /// The session.
+    pub session: SessionId,
+    /// The op that failed, 0 where it was none.
+    pub op: OpNumber,
+    /// The stable code.
+    pub code: Code,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// Bytes of the detail.
+    pub detail: u32,
+}
+
+impl FaultRow {
+    /// The row of a fault, whose detail is appended to `details`.
+    #[must_use]
+    pub fn of(fault: &SessionFault, details: &mut String) -> Self {
+        let failure = &fault.failure;
+        details.push_str(&failure.detail);
+        Self {
+            session: fault.session,
+            op: fault.op,
+            code: failure.code,
+            retryable: failure.retryable,
+            detail: u32::try_from(failure.detail.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn with(self, detail: &str) -> SessionFault {
+        SessionFault {
+            session: self.session,
+            op: self.op,
+            failure: Failure {
+                code: self.code,
+                retryable: self.retryable,
+                detail: detail.to_owned(),
+            },
+        }
+    }
+}
+
+impl Row for FaultRow {
+    const SIZE: usize = 24;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        put(out, &[self.session.0, self.op]);
+        out.extend_from_slice(&self.code.number().to_le_bytes());
+        out.extend_from_slice(&[u8::from(self.retryable), 0]);
+        out.extend_from_slice(&self.detail.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            session: SessionId(fields.u64()?),
+            op: fields.u64()?,
+            code: Code::from_number(fields.u16()?),
+            retryable: fields.u16()? != 0,
+            detail: fields.u32()?,
+        })
+    }
+}
+
+/// Worker to leader: what was accepted and what is done. Reports are numbered 1, 2, 3 … for the
+/// life of the incarnation and sent again until an order's `reports` covers them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done<'a> {
+    /// Wire version.
+    pub v: u16,
+    /// The epoch the worker is sealed to.
+    pub epoch: Epoch,
+    /// Last gpu position accepted.
+    pub accepted: GpuPosition,
+    /// The chain there.
+    pub chain: Chain,
+    /// Number of the first report; with no reports, the next number there will be.
+    pub first: u64,
+    /// The reports.
+    #[serde(borrow)]
+    pub reports: Column<'a, DoneReport>,
+    /// Sessions whose `received` the leader asked for by granting only what is received.
+    #[serde(borrow)]
+    pub received: Column<'a, Received>,
+    /// Sessions that failed and are not closed yet; repeated until they are.
+    #[serde(borrow)]
+    pub faults: Column<'a, FaultRow>,
+    /// Their details, one after the other.
+    pub details: &'a str,
+}
+
+impl Done<'_> {
+    /// The faults with their details. A detail that is not there is empty.
+    pub fn session_faults(&self) -> impl Iterator<Item = SessionFault> {
+        let mut rest = self.details;
+        self.faults.iter().map(move |row| {
+            let (detail, after) = rest
+                .split_at_checked(row.detail as usize)
+                .unwrap_or_default();
+            rest = after;
+            row.with(detail)
+        })
+    }
+}
+
+impl Message for Done<'_> {
+    const ARRAY: bool = true;
+}

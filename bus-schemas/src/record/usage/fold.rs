@@ -1,0 +1,167 @@
+//! Folding of old usage blocks: one block for a day of a worker, with the sums of those it replaces.
+
+use std::collections::BTreeMap;
+
+use super::UsageBlock;
+use crate::id::Incarnation;
+use crate::limits;
+
+const DAY_MS: u64 = 86_400_000;
+/// Bytes of a block beside its rows and names, at most.
+const HEAD_BYTES: usize = 1 << 10;
+/// Bytes of a row, or of a name without its function, at most.
+const ROW_BYTES: usize = 80;
+
+/// The day a block was cut in: days since 1970.
+#[must_use]
+pub fn usage_day(at_ms: u64) -> u64 {
+    at_ms / DAY_MS
+}
+
+impl UsageBlock {
+    /// The number of the first block it stands for: its own, unless blocks were folded into it.
+    #[must_use]
+    pub fn begins(&self) -> u64 {
+        self.first.unwrap_or(self.number).min(self.number)
+    }
+
+    /// Whether what this one stands for is all in the other.
+    fn is_within(&self, other: &Self) -> bool {
+        self.incarnation == other.incarnation
+            && other.begins() <= self.begins()
+            && self.number <= other.number
+    }
+
+    /// Bytes it takes, or a little more.
+    fn size(&self) -> usize {
+        let names = self.names.iter();
+        let names: usize = names.map(|name| name.function.len() + ROW_BYTES).sum();
+        HEAD_BYTES + names + ROW_BYTES * (self.kernels.len() + self.memory.len())
+    }
+
+    /// Takes in the block behind it: what both stand for, as one. Whether it did.
+    fn absorb(&mut self, next: &Self) -> bool {
+        let adjoins = self.incarnation == next.incarnation
+            && self.number.checked_add(1) == Some(next.begins())
+            && usage_day(self.at_ms) == usage_day(next.at_ms);
+        // Where reports end must not seem to come earlier, nor what goes on in a block that is lost
+        // seem to be less.
+        let reports = self.reports.is_none() || next.reports.is_some();
+        if !adjoins || !reports {
+            return false;
+        }
+        if self.size() + next.size() > limits::RECORD_BLOCK_BYTES {
+            // Only where most of their rows are of the same keys.
+            let mut both = self.clone();
+            both.add_rows(next);
+            if both.size() > limits::RECORD_BLOCK_BYTES {
+                return false;
+            }
+        }
+        self.add_rows(next);
+        *self = Self {
+            first: Some(self.begins()),
+            kernels: std::mem::take(&mut self.kernels),
+            memory: std::mem::take(&mut self.memory),
+            names: std::mem::take(&mut self.names),
+            ..next.clone()
+        };
+        true
+    }
+
+    fn add_rows(&mut self, next: &Self) {
+        for row in &next.kernels {
+            let same = self.kernels.iter_mut();
+            let same = same.filter(|has| (has.key, &has.tenant) == (row.key, &row.tenant));
+            let Some(has) = same.last() else {
+                self.kernels.push(row.clone());
+                continue;
+            };
+            if row.launches > 0 {
+                has.least_ns = match has.launches {
+                    0 => row.least_ns,
+                    _ => has.least_ns.min(row.least_ns),
+                };
+                has.most_ns = has.most_ns.max(row.most_ns);
+            }
+            has.launches += row.launches;
+            has.device_ns += row.device_ns;
+            has.sm_ns += row.sm_ns;
+        }
+        for row in &next.memory {
+            match self.memory.iter_mut().find(|has| has.tenant == row.tenant) {
+                Some(has) => has.byte_ms += row.byte_ms,
+                None => self.memory.push(row.clone()),
+            }
+        }
+        for name in &next.names {
+            if self.names.iter().all(|has| has.kernel != name.kernel) {
+                self.names.push(name.clone());
+            }
+        }
+    }
+}
+
+/// Blocks that others were folded into: who reads them leaves out what they stand for.
+#[derive(Debug, Default)]
+pub struct Folded {
+    blocks: BTreeMap<Incarnation, Vec<UsageBlock>>,
+}
+
+impl Folded {
+    /// Takes a block in that others were folded into. One that is within another changes nothing,
+    /// and one that others are within takes their place.
+    pub fn take(&mut self, block: UsageBlock) {
+        if self.covers(&block) {
+            return;
+        }
+        let of_worker = self.blocks.entry(block.incarnation).or_default();
+        of_worker.retain(|has| !has.is_within(&block));
+        of_worker.push(block);
+    }
+
+    /// Whether what a block stands for is in a block that was taken in.
+    #[must_use]
+    pub fn covers(&self, block: &UsageBlock) -> bool {
+        let of_worker = self.blocks.get(&block.incarnation);
+        of_worker.is_some_and(|has| has.iter().any(|has| block.is_within(has)))
+    }
+
+    /// The blocks.
+    pub fn blocks(&self) -> impl Iterator<Item = &UsageBlock> {
+        self.blocks.values().flatten()
+    }
+}
+
+/// Folds blocks as they come. What comes out stands for the same numbers and has the same sums, by
+/// tenant, kernel key, day and worker; folding that again changes nothing.
+#[derive(Debug, Default)]
+pub struct Fold {
+    blocks: Vec<UsageBlock>,
+}
+
+impl Fold {
+    /// Adds the next block; one of those before again changes nothing.
+    pub fn add(&mut self, block: UsageBlock) {
+        if self.blocks.iter().any(|has| block.is_within(has)) {
+            return;
+        }
+        self.blocks.push(block);
+        // No two neighbours that could be one are left: so the result folds to itself.
+        while let Some(next) = self.blocks.pop() {
+            if !self.blocks.last_mut().is_some_and(|it| it.absorb(&next)) {
+                self.blocks.push(next);
+                break;
+            }
+        }
+    }
+
+    /// What was added, folded. A block that stayed alone stands for itself.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<UsageBlock> {
+        for block in &mut self.blocks {
+            block.first = Some(block.begins());
+        }
+        self.blocks
+    }
+}
