@@ -1,37 +1,15 @@
 //! The cost of a call: `cargo test --release -p client-agent --test speed -- --ignored --nocapture`
-#![expect(unsafe_code, reason = "a global allocator that counts")]
 
 mod peer;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use counting_allocator::{CountingAllocator, counted};
 use futures_util::StreamExt;
 use peer::Cluster;
 
-thread_local! {
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
 #[ignore = "measures"]
@@ -50,13 +28,13 @@ fn an_enqueue_costs_little_and_a_sync_little_more_than_its_hops() {
     let (mut spent, mut allocated, mut best) = (Duration::ZERO, 0, Duration::MAX);
     let bursts = 100;
     for burst in 0..bursts + 10 {
-        let before = COUNT.with(Cell::get);
         let start = Instant::now();
-        (0..1000).for_each(|_| launch());
+        let ((), seen) = counted(|| (0..1000).for_each(|_| launch()));
+        let took = start.elapsed();
         if burst >= 10 {
-            spent += start.elapsed();
-            best = best.min(start.elapsed());
-            allocated += COUNT.with(Cell::get) - before;
+            spent += took;
+            best = best.min(took);
+            allocated += seen.allocations;
         }
         session.sync().expect("done");
         cluster.knobs.launches.lock().expect("unpoisoned").clear();

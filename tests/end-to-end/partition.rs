@@ -8,6 +8,11 @@ use bus_schemas::subject::ToLeader;
 use bus_schemas::{CostClass, CostRun, Intent, KernelKey, WIRE_VERSION, encode};
 
 const SOON: Duration = Duration::from_secs(20);
+/// How long a link is cut: what is under test is that so long a silence loses nothing, and so it is
+/// no wait for a condition. Beats and resends fall into it; a worker is given up after longer.
+const CUT: Duration = Duration::from_millis(1_500);
+/// Between two announcements of the silent client: each is to be a message of its own.
+const APART: Duration = Duration::from_millis(50);
 
 /// Forbids `user` to publish on these subjects, or, with none, nothing more than ever.
 fn cut(scene: &Scene, user: &str, subjects: &[String]) -> String {
@@ -63,7 +68,7 @@ async fn a_worker_cut_off_from_its_leader_for_a_moment_loses_nothing() {
     scene.progress(2, SOON).await;
     let subjects = between_leader_and_worker(&scene).await;
     let users = cut(&scene, "cluster", &subjects);
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    tokio::time::sleep(CUT).await;
     heal(&scene, &users);
     scene.progress(3, SOON).await;
     scene.settle().await;
@@ -104,7 +109,7 @@ async fn a_worker_cut_off_from_its_clients_loses_nothing() {
     let says = subjects.tenant_outbound(&tenant).replace(".>", ".w.>");
     let users = cut(&scene, "cluster", &[hears]);
     cut(&scene, "tenant-a", &[says]);
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    tokio::time::sleep(CUT).await;
     heal(&scene, &users);
     scene.progress(3, SOON).await;
     scene.settle().await;
@@ -139,7 +144,7 @@ async fn a_client_that_announces_and_never_sends_holds_nobody_up() {
             .publish(subject.clone(), encode(&intent).into())
             .await
             .expect("published");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(APART).await;
     }
     scene.progress(20, SOON).await;
     let heard = scene.stage.stop().await.expect("stopped");

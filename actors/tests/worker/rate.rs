@@ -1,5 +1,5 @@
-//! What the shell costs, measured by hand: `cargo test --release -p actors --features worker
-//! --test worker rate -- --ignored --nocapture --test-threads 1`.
+//! What the shell costs, measured by hand: `cargo test --release -p actors --test worker rate
+//! -- --ignored --nocapture --test-threads 1`.
 
 use std::time::{Duration, Instant};
 

@@ -11,7 +11,7 @@ use bus_schemas::{
 use futures_util::StreamExt;
 use scheduler_leader::{LeaderSettings, run};
 
-use crate::{Candidate, PATIENCE, Watcher, block_on};
+use crate::{BEYOND_LEASE, Candidate, HEARD, PATIENCE, Watcher, block_on};
 
 /// The candidate that leads.
 fn take(candidates: &mut Vec<Candidate>, leader: LeaderId) -> Candidate {
@@ -38,8 +38,7 @@ fn a_dead_leader_is_followed() {
     block_on(async {
         let (mut watcher, mut candidates, mut beat) = led(&broker, 3, true).await;
         for next in 4..=8 {
-            // The newcomers have had time to hear who leads.
-            tokio::time::sleep(Duration::from_millis(400)).await;
+            tokio::time::sleep(HEARD).await;
             let mut leader = take(&mut candidates, beat.leader);
             let epoch = beat.epoch;
             leader.end(false);
@@ -56,7 +55,7 @@ fn heartbeats_alone_serve_without_a_system_account() {
     let broker = TestBroker::with("test", &["a"], |config| config.system_account = false);
     block_on(async {
         let (mut watcher, mut candidates, beat) = led(&broker, 2, false).await;
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        tokio::time::sleep(HEARD).await;
         let mut leader = take(&mut candidates, beat.leader);
         leader.end(false);
         watcher.beat(|next| next.epoch > beat.epoch).await;
@@ -68,7 +67,7 @@ fn a_leader_told_to_leave_hands_over() {
     let broker = TestBroker::start();
     block_on(async {
         let (mut watcher, mut candidates, beat) = led(&broker, 2, false).await;
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        tokio::time::sleep(HEARD).await;
         let mut leader = take(&mut candidates, beat.leader);
         if let Some(stop) = leader.stop.take() {
             let _ = stop.send(true);
@@ -100,10 +99,25 @@ fn a_leader_outlives_its_leases_bucket() {
         let lease: serde_json::Value = serde_json::from_slice(&lease).unwrap();
         assert_eq!(lease["epoch"], beat.epoch);
         assert_eq!(lease["leader"], beat.leader.0);
-        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        tokio::time::sleep(BEYOND_LEASE).await;
         let now = watcher.beat(|_| true).await;
         assert_eq!((now.epoch, now.leader), (beat.epoch, beat.leader));
     });
+}
+
+/// Blocks of the record that are stored.
+async fn recorded(jetstream: &jetstream::Context, record: &str) -> u64 {
+    let stream = jetstream.get_stream(record).await;
+    stream.map_or(0, |stream| stream.cached_info().state.messages)
+}
+
+/// The lease goes, with nobody there to take it away.
+async fn expires(store: &jetstream::kv::Store) {
+    let asked = Instant::now();
+    while store.get("leader").await.unwrap().is_some() {
+        assert!(asked.elapsed() < PATIENCE, "the lease expires");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[test]
@@ -113,27 +127,26 @@ fn a_lease_expires_by_itself() {
         let mut watcher = Watcher::new(&broker).await;
         let mut leader = Candidate::start(&broker, 1, true);
         watcher.beat(|_| true).await;
-        // Its epoch is in the record by now, and in the placement: it will not be used again.
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        leader.end(false);
         let jetstream = jetstream::new(watcher.client.clone());
+        // Its epoch is in the record: it will not be used again.
+        let (asked, record) = (Instant::now(), watcher.subjects.record_stream());
+        while recorded(&jetstream, &record).await == 0 {
+            assert!(asked.elapsed() < PATIENCE, "its epoch is recorded");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        leader.end(false);
         let store = jetstream
             .get_key_value(watcher.subjects.lease_bucket())
             .await
             .unwrap();
         assert!(store.get("leader").await.unwrap().is_some());
-        tokio::time::sleep(Duration::from_millis(3_200)).await;
-        assert!(store.get("leader").await.unwrap().is_none(), "expired");
+        expires(&store).await;
         // Over the expired one's marker the next lease expires as well.
         let mut leader = Candidate::start(&broker, 2, true);
         let beat = watcher.beat(|beat| beat.leader == LeaderId(2)).await;
         assert!(beat.epoch > 1, "epochs do not start over");
         leader.end(false);
-        tokio::time::sleep(Duration::from_millis(3_200)).await;
-        assert!(
-            store.get("leader").await.unwrap().is_none(),
-            "expired again"
-        );
+        expires(&store).await;
     });
 }
 

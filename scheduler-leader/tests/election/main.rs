@@ -19,6 +19,11 @@ use tokio::sync::oneshot;
 
 /// How long anything here may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// A candidate that follows says nothing, so nothing can be waited for: after this it has heard who
+/// leads, several times over. One that has not would campaign later, and the test still hold.
+pub(crate) const HEARD: Duration = Duration::from_millis(400);
+/// Longer than a lease lives, which is 2 s: the time itself is what is tested.
+pub(crate) const BEYOND_LEASE: Duration = Duration::from_millis(2_500);
 
 /// One candidate in a thread of its own.
 pub(crate) struct Candidate {

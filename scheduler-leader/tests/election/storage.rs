@@ -7,7 +7,7 @@ use broker::testing::TestBroker;
 use bus_schemas::{ClusterSettings, LeaderId, TenantSettings};
 use scheduler_leader_core::replay::{Anchor, replay};
 
-use crate::{Candidate, PATIENCE, Watcher, block_on};
+use crate::{BEYOND_LEASE, Candidate, HEARD, PATIENCE, Watcher, block_on};
 
 /// A subject of the cluster that nothing of ours listens to.
 const FILLER: &str = "wl.v1.test.x.filler";
@@ -46,7 +46,7 @@ fn a_leader_is_elected_although_the_brokers_storage_is_full() {
         let mut first = Candidate::start(&broker, 1, true);
         let beat = watcher.beat(|_| true).await;
         let _second = Candidate::start(&broker, 2, true);
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        tokio::time::sleep(HEARD).await;
         fill(&jetstream).await;
         let record = watcher.subjects.record(999);
         let refused = jetstream.publish(record, vec![7; 1 << 10].into()).await;
@@ -54,8 +54,8 @@ fn a_leader_is_elected_although_the_brokers_storage_is_full() {
         first.end(false);
         let next = watcher.beat(|next| next.epoch > beat.epoch).await;
         assert_eq!(next.leader, LeaderId(2));
-        // It goes on renewing: its lease's life is 2 s.
-        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        // It goes on renewing.
+        tokio::time::sleep(BEYOND_LEASE).await;
         let now = watcher.beat(|_| true).await;
         assert_eq!((now.epoch, now.leader), (next.epoch, next.leader));
         let status = watcher.status().await;
@@ -311,7 +311,7 @@ fn what_is_too_old_of_the_record_is_cut_off_behind_an_anchor() {
         assert!(anchor.epochs >= 1 && anchor.inputs >= 1, "{anchor:?}");
         // The next leader goes on from there.
         let _other = Candidate::start(&broker, 2, true);
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        tokio::time::sleep(HEARD).await;
         drop(leader);
         let next = watcher.beat(|next| next.leader == LeaderId(2)).await;
         let later = cut_to(&jetstream, &name, next.epoch).await;
