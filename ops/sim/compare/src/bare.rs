@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, Row};
 use crate::program::{Program, Step};
 use crate::rival::Rival;
 use crate::scenario::Scenario;
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 struct Bare<'a> {
     scenario: &'a Scenario,

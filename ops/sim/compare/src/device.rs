@@ -1,7 +1,7 @@
 //! Modelled devices: what runs, how fast, and when it ends.
 
 use crate::workload::Kernel;
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 /// How kernels share the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -29,7 +29,7 @@ pub use device::{DeviceKind, INTERFERENCE};
 pub use outcome::{Outcome, Row, Tenancy, quantile};
 pub use rival::Policy;
 pub use scenario::{Scenario, SimulationError, TenantSetup};
-pub use sim_time::{MICRO, MILLI, Nanos, SECOND};
+pub use sim_cluster::{MICRO, MILLI, Nanos, SECOND};
 pub use workload::{
     Arrivals, FileError, Kernel, Model, Published, Role, SHAPES, Shape, generate, read_dir,
     write_dir,

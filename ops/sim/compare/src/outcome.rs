@@ -1,7 +1,7 @@
 //! What came of a simulation.
 
 use crate::scenario::Scenario;
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 /// What a tenant got.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 use crate::outcome::Tenancy;
 use crate::scenario::Scenario;
 use crate::workload::Clockwork;
-use sim_time::Nanos;
-use sim_time::Random;
+use sim_cluster::Nanos;
+use sim_cluster::Random;
 
 /// What a program does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

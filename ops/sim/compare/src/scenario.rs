@@ -2,7 +2,7 @@
 
 use crate::device::DeviceKind;
 use crate::workload::{Arrivals, Model, Role};
-use sim_time::{MICRO, MILLI, Nanos, SECOND};
+use sim_cluster::{MICRO, MILLI, Nanos, SECOND};
 
 /// Why a scenario has no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

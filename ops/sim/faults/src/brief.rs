@@ -6,7 +6,7 @@
 
 use crate::program::{Conduct, Program, Step};
 use crate::scene::{Customer, Scene};
-use sim_time::{MILLI, Nanos, Random};
+use sim_cluster::{MILLI, Nanos, Random};
 
 /// What its chance is drawn for.
 const PURPOSE: u64 = 0x0062_7269_6566_2121;

@@ -9,7 +9,7 @@ use crate::run::{Failure, Options, Report, play};
 use crate::scene::Scene;
 use crate::script::Script;
 use crate::shrink::shrink;
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 /// What to play.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

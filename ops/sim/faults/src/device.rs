@@ -9,7 +9,7 @@ use bus_schemas::{
 use gpu_worker_core::pager::GRANULE;
 
 use crate::memory::{Cells, Memory, clear, write};
-use sim_time::{MICRO, Nanos, SECOND};
+use sim_cluster::{Answer, MICRO, Nanos, SECOND, fingerprint, mix};
 
 /// The function of a module whose launch fails on the device.
 pub(crate) const FAULTY: u32 = 13;
@@ -19,26 +19,6 @@ pub(crate) const LONG: u32 = 12;
 
 /// How long that is.
 pub(crate) const LONG_TIME: Nanos = 30 * SECOND;
-
-/// A step of a 64-bit mixing function.
-#[must_use]
-pub(crate) fn mix(state: u64) -> u64 {
-    let z = (state ^ (state >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    let z = (z ^ (z >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    z ^ (z >> 33)
-}
-
-/// A fingerprint of bytes.
-#[must_use]
-pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
-    let mut state = mix(bytes.len() as u64 ^ 0x5bd1_e995);
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        state = mix(state ^ u64::from_le_bytes(word));
-    }
-    state
-}
 
 /// Fingerprint of an op: its descriptor, its stream and the bytes it carries or names.
 #[must_use]
@@ -77,17 +57,6 @@ pub(crate) struct DeviceSession {
     allocations: BTreeMap<u64, u64>,
     unreported_ns: u64,
     fault: Option<(OpNumber, Failure)>,
-}
-
-/// One answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
-    /// The op it answers.
-    pub op: OpNumber,
-    /// Bytes of a copy to the host; `None` for a sync.
-    pub bytes: Option<Vec<u8>>,
-    /// Device nanoseconds since the last answer.
-    pub device_ns: u64,
 }
 
 /// How a slice ran.

@@ -4,7 +4,7 @@
 //! Drawn by chance of its own, so that a scene is otherwise what its seed made before.
 
 use crate::scene::Scene;
-use sim_time::Random;
+use sim_cluster::Random;
 
 /// What its chance is drawn for.
 const PURPOSE: u64 = 0x0065_706f_6368_7321;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::Role;
-use crate::faults::{Fault, Mishap, Strike, Target};
+use crate::faults::{Fault, Strike, Target};
 use crate::moments::{Class, Moment};
 use crate::run::moments;
 use crate::scene::Scene;
-use sim_time::{MICRO, MILLI, Nanos};
+use sim_cluster::{MICRO, MILLI, Nanos};
+use sim_cluster::{Mishap, Role};
 
 /// A scene with one more fault.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,34 +9,30 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod administrator;
 mod brief;
 mod campaign;
 mod check;
-mod cluster;
 pub mod coverage;
 mod device;
 mod epochs;
 mod every;
-mod fact;
 mod faults;
 mod flaw;
-mod hardship;
+mod jobs;
 mod memory;
 mod moments;
-mod network;
-mod node;
-mod nodes;
-mod observer;
 mod program;
 mod record;
 mod run;
 mod scene;
 mod script;
+mod session;
 mod shrink;
-mod store;
 mod trace;
 mod variety;
 mod waits;
+mod watch;
 mod wire;
 mod words;
 

@@ -5,9 +5,7 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::Op;
-use sim_time::Random;
-
-use crate::device::mix;
+use sim_cluster::{Random, mix};
 
 /// What a device's memory holds: a number at each address that was written.
 pub(crate) type Cells = BTreeMap<u64, u64>;

@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::Role;
 use crate::faults::Target;
-use crate::node::Input;
-use crate::store::StoreReply;
-use sim_time::Nanos;
+use sim_cluster::{Input, Nanos, Role, StoreReply};
 
 /// Events that are one to every rule of the protocol: of this kind, handled by a node of this role
 /// in this state.

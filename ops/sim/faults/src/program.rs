@@ -5,9 +5,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::device::FAULTY;
-use crate::words;
-use sim_time::Random;
-use sim_time::{MICRO, MILLI, Nanos, SECOND};
+use sim_cluster::Random;
+use sim_cluster::{MICRO, MILLI, Nanos};
 
 /// How a session behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +85,7 @@ pub(crate) struct Program {
     /// Which of its client's: its own chance follows from that.
     pub number: u32,
     /// When it asks for its session.
-    #[serde(with = "words::time")]
+    #[serde(with = "sim_cluster::time_text")]
     pub start: Nanos,
     /// How it behaves; of several devices, on the first: on the others it is honest.
     pub conduct: Conduct,
@@ -144,21 +143,19 @@ fn is_one(devices: &u32) -> bool {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Death {
     /// When.
-    #[serde(with = "words::time")]
+    #[serde(with = "sim_cluster::time_text")]
     pub at: Nanos,
     /// Whether the broker tells the leaders.
     pub told: bool,
 }
 
 /// What one client process does.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
     /// Its sessions.
     pub programs: Vec<Program>,
     /// When the process dies, if it does.
     pub dies: Option<Death>,
-    /// How long its sessions wait for somebody who is silent; 0: for ever.
-    pub deadline: Nanos,
 }
 
 /// A client's plan. `length` is the virtual time its work should stretch over; `unruly` allows
@@ -180,11 +177,7 @@ pub(crate) fn plan(random: &mut Random, length: Nanos, unruly: bool, crowded: bo
     if random.chance(100) {
         programs.truncate(1);
     }
-    Plan {
-        programs,
-        dies,
-        deadline: 0,
-    }
+    Plan { programs, dies }
 }
 
 fn program(
@@ -342,8 +335,8 @@ pub(crate) const FIRST: u64 = 640 << 10;
 pub(crate) const COPIED_FROM: u64 = 1024;
 /// How long a client waits before it repeats a request that got no answer.
 pub(crate) const REQUEST_AGAIN: Nanos = 400 * MILLI;
-/// How often a client says that its sessions live.
-pub(crate) const ALIVE_EVERY: Nanos = 10 * SECOND;
+/// Module slots of a session.
+pub(crate) const SLOTS: u32 = 4;
 /// How long a client lets its program rest when the outbox has no room.
 pub(crate) const FULL_WAIT: Nanos = 500 * MICRO;
 

@@ -6,7 +6,7 @@ use bus_schemas::{Epoch, GpuTail, GrantKind, Incarnation, SessionId, digest};
 use scheduler_leader_core::replay::{Gap, Replayed, ReplayedPosition, Tail, replay};
 
 use crate::check::{Accounts, Keeping, Positions, Verdict, Violation};
-use crate::store::Store;
+use sim_cluster::Store;
 
 /// What a replay of the record showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -11,12 +11,11 @@ use crate::epochs;
 use crate::faults::{
     Cast, Fault, Strike, Target, Troubles, drain, drains, halve, hardships, schedule, stores,
 };
-use crate::program::{Death, Program, Step, plan};
+use crate::program::{Death, Program, SLOTS, Step, plan};
 use crate::variety::Variety;
 use crate::waits;
-use crate::words;
-use sim_time::Random;
-use sim_time::{MICRO, MILLI, Nanos, SECOND};
+use sim_cluster::Random;
+use sim_cluster::{MICRO, MILLI, Nanos, SECOND};
 
 /// The cluster's name.
 pub(crate) const CLUSTER: &str = "sim";
@@ -25,8 +24,6 @@ pub(crate) const CLUSTER: &str = "sim";
 const MOST: u32 = 1 << 16;
 /// The latest time of quiet.
 const LONGEST: Nanos = 3600 * SECOND;
-/// Module slots of a session.
-pub(crate) const SLOTS: u32 = 4;
 
 /// A leader candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,7 +32,7 @@ pub(crate) struct Member {
     /// Its number, by which faults name it and its chance is drawn.
     pub number: u32,
     /// When it starts.
-    #[serde(with = "words::time")]
+    #[serde(with = "sim_cluster::time_text")]
     pub start: Nanos,
 }
 
@@ -46,7 +43,7 @@ pub(crate) struct Machine {
     /// Its number, by which faults name it and its chance is drawn.
     pub number: u32,
     /// When it starts.
-    #[serde(with = "words::time")]
+    #[serde(with = "sim_cluster::time_text")]
     pub start: Nanos,
     /// The group it is in, if it says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,10 +72,14 @@ pub(crate) struct Customer {
     /// Whose it is.
     pub tenant: Tenant,
     /// When it starts.
-    #[serde(with = "words::time")]
+    #[serde(with = "sim_cluster::time_text")]
     pub start: Nanos,
     /// Its sessions fail when those they wait for are silent so long; 0: they wait for ever.
-    #[serde(default, with = "words::time", skip_serializing_if = "is_none")]
+    #[serde(
+        default,
+        with = "sim_cluster::time_text",
+        skip_serializing_if = "is_none"
+    )]
     pub deadline: Nanos,
     /// When it dies, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,7 +104,7 @@ pub struct Scene {
     /// What is left to chance follows from this: delays, timers, which messages weather loses.
     pub seed: u64,
     /// All faults are over by then.
-    #[serde(with = "words::time")]
+    #[serde(with = "sim_cluster::time_text")]
     pub(crate) quiet: Nanos,
     /// Memory of each device, bytes.
     pub(crate) capacity: u64,

@@ -7,7 +7,7 @@ use crate::flaw::Flaw;
 use crate::program::{Conduct, Program, Step};
 use crate::run::{Options, Tracing, play};
 use crate::scene::Scene;
-use sim_time::MILLI;
+use sim_cluster::MILLI;
 
 /// What a scene was reduced to.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,11 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::fact::Fact;
-use crate::network::{NodeId, Packet};
-use crate::node::Input;
+use sim_cluster::{Fact, Input, Nanos, NodeId, Packet};
+
 use crate::wire;
-use sim_time::Nanos;
 
 /// What becomes of a line.
 #[derive(Debug)]

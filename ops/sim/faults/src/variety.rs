@@ -7,7 +7,7 @@ use bus_schemas::{Groups, Tenant};
 
 use crate::program::{Program, Step};
 use crate::scene::{Account, Machine, Scene};
-use sim_time::{MILLI, Nanos, Random};
+use sim_cluster::{MILLI, Nanos, Random};
 
 /// What its chance is drawn for.
 const PURPOSE: u64 = 0x0067_726f_7570_7321;

@@ -5,7 +5,7 @@
 use crate::device::{LONG, LONG_TIME};
 use crate::program::Step;
 use crate::scene::Scene;
-use sim_time::{MILLI, Nanos, Random, SECOND};
+use sim_cluster::{MILLI, Nanos, Random, SECOND};
 
 /// What its chance is drawn for.
 const PURPOSE: u64 = 0x0077_6169_7473_2121;

@@ -4,7 +4,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use sim_time::{MILLI, Nanos};
+use sim_cluster::{Nanos, time_text};
 
 use crate::faults::Target;
 use crate::program::{Conduct, Step};
@@ -20,48 +20,6 @@ pub(crate) struct NoWord {
 fn none<T>(text: &str, what: &'static str) -> Result<T, NoWord> {
     let text = text.to_owned();
     Err(NoWord { text, what })
-}
-
-/// A time in milliseconds, to the nanosecond.
-#[must_use]
-pub(crate) fn time_words(time: Nanos) -> String {
-    let (whole, part) = (time / MILLI, time % MILLI);
-    let digits = format!("{part:06}");
-    match digits.trim_end_matches('0') {
-        "" => format!("{whole}ms"),
-        digits => format!("{whole}.{digits}ms"),
-    }
-}
-
-/// The time that [`time_words`] wrote.
-pub(crate) fn time_of(text: &str) -> Result<Nanos, NoWord> {
-    let what = "time such as 12.5ms";
-    let Some(number) = text.strip_suffix("ms") else {
-        return none(text, what);
-    };
-    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
-    let (Ok(whole), Ok(parts)) = (whole.parse::<u64>(), part.parse::<u64>()) else {
-        return none(text, what);
-    };
-    if part.len() > 6 || whole > u64::MAX / MILLI / 2 {
-        return none(text, what);
-    }
-    Ok(whole * MILLI + parts * 10_u64.pow(6 - part.len() as u32))
-}
-
-/// For times in scripts.
-pub(crate) mod time {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-    use sim_time::Nanos;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-    pub(crate) fn serialize<S: Serializer>(time: &Nanos, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&super::time_words(*time))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
-        super::time_of(&String::deserialize(from)?).map_err(D::Error::custom)
-    }
 }
 
 impl Display for Target {
@@ -159,7 +117,7 @@ impl From<Step> for String {
             Step::Staged(bytes) => format!("staged {bytes}"),
             Step::Load { slot, bytes } => format!("load {slot} {bytes}"),
             Step::Wait => "wait".to_owned(),
-            Step::Think(time) => format!("think {}", time_words(time)),
+            Step::Think(time) => format!("think {}", time_text::text(time)),
             Step::Close => "close".to_owned(),
         }
     }
@@ -175,6 +133,11 @@ impl Words<'_> {
     fn number<T: FromStr>(&mut self) -> Result<T, NoWord> {
         let number = self.left.next().and_then(|word| word.parse().ok());
         number.map_or_else(|| none(self.text, "step"), Ok)
+    }
+
+    fn time(&mut self) -> Result<Nanos, NoWord> {
+        let time = time_text::time(self.left.next().unwrap_or_default());
+        time.or_else(|_| none(self.text, "step"))
     }
 }
 
@@ -233,7 +196,7 @@ impl TryFrom<String> for Step {
                 bytes: words.number()?,
             },
             "wait" => Self::Wait,
-            "think" => Self::Think(time_of(words.left.next().unwrap_or_default())?),
+            "think" => Self::Think(words.time()?),
             "close" => Self::Close,
             _ => return none(&text, "step"),
         };
@@ -247,25 +210,6 @@ impl TryFrom<String> for Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_read_back_to_the_nanosecond() {
-        for time in [0, 1, 999_999, MILLI, 12_345_678, 7_000_100_000] {
-            assert_eq!(time_of(&time_words(time)), Ok(time));
-        }
-        assert_eq!(time_words(12_500_000), "12.5ms");
-        for wrong in [
-            "",
-            "ms",
-            "12",
-            "1.0000001ms",
-            "-1ms",
-            "1.5s",
-            "99999999999999999ms",
-        ] {
-            assert!(time_of(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn what_is_no_step_is_refused_with_its_text() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::slices::Slice;
 use crate::scenario::Scenario;
-use sim_time::Random;
-use sim_time::{Agenda, Nanos};
+use sim_cluster::Random;
+use sim_cluster::{Agenda, Nanos};
 
 /// The 99th percentile of a normal distribution, in deviations.
 const P99: f64 = 2.326;

@@ -15,7 +15,7 @@ use super::place::Place;
 use crate::outcome::Tenancy;
 use crate::program::{Program, Step};
 use crate::scenario::{Scenario, SimulationError};
-use sim_time::{MICRO, MILLI, Nanos, SECOND};
+use sim_cluster::{MICRO, MILLI, Nanos, SECOND};
 
 /// Until the session's task, woken for what may linger, has run.
 const LINGER: Nanos = 20 * MICRO;

@@ -8,7 +8,7 @@ use scheduler_leader_core::{
 use super::bus::{self, Bus, Message, Party, Stored};
 use super::place::{Place, WORKER, settings};
 use crate::scenario::Scenario;
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 /// The leader's process and its store.
 pub(super) struct LeaderShell {

@@ -18,7 +18,7 @@ use self::place::Place;
 use self::worker::WorkerShell;
 use crate::outcome::Outcome;
 use crate::scenario::{Scenario, SimulationError};
-use sim_time::{Nanos, SECOND};
+use sim_cluster::{Nanos, SECOND};
 
 /// By then every session is open, or something is wrong.
 const UP: Nanos = SECOND;

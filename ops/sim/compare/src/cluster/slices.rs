@@ -10,7 +10,7 @@ use gpu_worker_core::sequencer::StartAction;
 
 use super::place::SMS;
 use crate::device::{Device, Launch};
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 /// An op of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use gpu_worker_core::sequencer::Action;
 
 use super::bus::{Bus, Message, Party};
 use super::place::{CAPACITY, GPU, Place, WORKER};
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 /// Publishes what the sequencer says to others.
 pub(super) fn send(now: Nanos, reply: Option<&str>, action: Action, place: &Place, bus: &mut Bus) {

@@ -23,7 +23,7 @@ use super::voice::{say, send};
 use crate::device::{Device, Launch};
 use crate::outcome::{Outcome, Row};
 use crate::scenario::{Scenario, SimulationError};
-use sim_time::{MILLI, Nanos};
+use sim_cluster::{MILLI, Nanos};
 
 /// What the pager tells the leader so often.
 const MEASURED_EVERY: Nanos = 100 * MILLI;

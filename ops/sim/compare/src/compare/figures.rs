@@ -4,7 +4,7 @@ use crate::outcome::{Outcome, Row};
 use crate::rival::Policy;
 use crate::scenario::{Scenario, SimulationError, TenantSetup};
 use crate::workload::{Arrivals, Model, Role};
-use sim_time::{MILLI, Nanos, SECOND};
+use sim_cluster::{MILLI, Nanos, SECOND};
 
 /// Equal tenants of [`jain`].
 pub const JAIN_TENANTS: usize = 100;

@@ -13,7 +13,7 @@ use crate::outcome::{Outcome, quantile};
 use crate::rival::Policy;
 use crate::scenario::{Scenario, SimulationError};
 use crate::workload::{Arrivals, Model, Role};
-use sim_time::{MILLI, Nanos, SECOND};
+use sim_cluster::{MILLI, Nanos, SECOND};
 
 /// Points of a latency distribution that are kept: every half percent.
 const POINTS: usize = 201;

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 /// Who decides what runs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,7 +9,7 @@
 use super::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 pub(super) struct Mps {
     streams: Streams,

@@ -10,7 +10,7 @@ use super::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
 use crate::workload::Kernel;
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 /// Best-effort work on the device, in parts of an urgent request.
 const DURATION: f64 = 0.025;

@@ -11,7 +11,7 @@
 use super::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
-use sim_time::{MILLI, Nanos};
+use sim_cluster::{MILLI, Nanos};
 
 /// Between two looks at the production job's rate.
 const PERIOD: Nanos = 20 * MILLI;

@@ -10,7 +10,7 @@
 use super::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
-use sim_time::{MICRO, MILLI, Nanos};
+use sim_cluster::{MICRO, MILLI, Nanos};
 
 const SLICE: Nanos = 2 * MILLI;
 const SWITCH: Nanos = 20 * MICRO;

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use super::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 /// Commands of a queue on the device.
 const IN_FLIGHT: usize = 8;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Arrivals, Kernel, Model, Role};
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 /// Why a folder of models cannot be read or written.
 #[derive(Debug, thiserror::Error)]

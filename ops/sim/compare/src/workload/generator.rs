@@ -7,7 +7,7 @@
 //! published is ours, and says so in [`Published`].
 
 use super::{Arrivals, Kernel, Model, Role};
-use sim_time::Random;
+use sim_cluster::Random;
 
 /// What is published of a model's kernels; `None` is not, and chosen by us.
 #[derive(Debug, Clone, Copy, PartialEq)]

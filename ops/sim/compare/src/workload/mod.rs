@@ -8,8 +8,8 @@ pub use generator::{Published, SHAPES, Shape, generate};
 
 use std::sync::Arc;
 
-use sim_time::Random;
-use sim_time::{Nanos, SECOND};
+use sim_cluster::Random;
+use sim_cluster::{Nanos, SECOND};
 
 /// One kernel of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bus_schemas::{Incarnation, SessionId, Tenant, Usage};
 
 use super::{Verdict, Violation};
-use sim_time::Nanos;
+use sim_cluster::Nanos;
 
 /// A tenant's use of one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bus_schemas::{Drain, Epoch, Grant, GrantKind, Incarnation, InputNumber, Status};
 
 use super::{Verdict, Violation};
-use crate::network::NodeId;
-use sim_time::{Nanos, SECOND};
+use sim_cluster::NodeId;
+use sim_cluster::{Nanos, SECOND};
 
 /// By then a leader has read what was stored, where nothing keeps it from the store.
 const READ: Nanos = SECOND;

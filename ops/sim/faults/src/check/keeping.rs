@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use bus_schemas::{Epoch, GpuPosition, Incarnation, limits};
 
 use super::{Verdict, Violation};
-use crate::network::NodeId;
-use sim_time::{MILLI, Nanos};
+use sim_cluster::NodeId;
+use sim_cluster::{MILLI, Nanos};
 
 /// Bytes of a block beside those of its inputs, at most.
 const HEAD: u64 = 256;

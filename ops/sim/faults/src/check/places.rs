@@ -11,9 +11,9 @@ use bus_schemas::{
 };
 
 use super::{Verdict, Violation};
-use crate::network::NodeId;
 use crate::scene::Machine;
-use sim_time::{MILLI, Nanos};
+use sim_cluster::NodeId;
+use sim_cluster::{MILLI, Nanos};
 
 /// What a leader was told of its workers, and told its clients of that, is no older than this where
 /// nothing goes wrong.

@@ -7,7 +7,7 @@ use bus_schemas::{
 };
 
 use super::{Verdict, Violation};
-use crate::network::NodeId;
+use sim_cluster::NodeId;
 
 /// One session's history.
 #[derive(Debug)]

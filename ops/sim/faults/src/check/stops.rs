@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bus_schemas::{Incarnation, SessionId};
 
 use super::{Verdict, Violation};
-use sim_time::{MILLI, Nanos};
+use sim_cluster::{MILLI, Nanos};
 
 /// Turns among equals.
 const QUANTUM: Nanos = 2 * MILLI;

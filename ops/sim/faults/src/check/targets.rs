@@ -4,7 +4,7 @@
 use bus_schemas::{ClusterSettings, Grant, Tenant, TenantSettings};
 
 use super::{Verdict, Violation};
-use sim_time::{MILLI, Nanos};
+use sim_cluster::{MILLI, Nanos};
 
 /// One tick of the order.
 const TICK: Nanos = 10 * MILLI;

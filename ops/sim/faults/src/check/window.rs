@@ -9,8 +9,8 @@ use bus_schemas::{
 
 use super::targets::Above;
 use super::{Verdict, Violation};
-use crate::network::NodeId;
-use sim_time::Nanos;
+use sim_cluster::Nanos;
+use sim_cluster::NodeId;
 
 /// One worker, as one reign knows it.
 #[derive(Debug, Default)]

@@ -4,9 +4,7 @@ mod schedule;
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::Weather;
-use crate::words;
-use sim_time::{MILLI, Nanos, Random};
+use sim_cluster::{Lossy, MILLI, Mishap, Nanos, Random};
 
 pub(crate) use schedule::{Cast, drain, drains, halve, hardships, schedule, stores};
 
@@ -132,36 +130,12 @@ pub(crate) enum Target {
     Client(u32),
 }
 
-/// What becomes of one message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Mishap {
-    /// It does not arrive.
-    Lost,
-    /// It arrives, and again later.
-    Doubled,
-    /// It arrives later only.
-    Late,
-}
-
-impl Mishap {
-    /// What it is called.
-    #[must_use]
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::Doubled => "doubled",
-            Self::Late => "late",
-        }
-    }
-}
-
 /// One trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum Fault {
     /// The links behave like this from now on.
-    Weather(Weather),
+    Weather(Lossy),
     /// The next message or answer of the store to a node.
     Next {
         /// The node.
@@ -169,7 +143,7 @@ pub(crate) enum Fault {
         /// What becomes of it.
         what: Mishap,
         /// By how much it comes late.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// Messages from one node to the other are lost for a while.
@@ -181,7 +155,7 @@ pub(crate) enum Fault {
         /// Whether the other direction is blocked too.
         both: bool,
         /// For how long.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// A node cannot reach, or hear, any other.
@@ -193,14 +167,14 @@ pub(crate) enum Fault {
         /// Blocked: what it hears.
         hears: bool,
         /// For how long.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// Whoever leads reaches neither the other candidates nor the store for a while: another leads
     /// beside it, and workers and clients hear both.
     Usurp {
         /// For how long.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// A node dies; a leader or worker starts again.
@@ -210,7 +184,7 @@ pub(crate) enum Fault {
         /// Whether the broker tells the others that its connection was closed.
         told: bool,
         /// Until it starts again.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// A node gets no events for a while, then all at once.
@@ -218,7 +192,7 @@ pub(crate) enum Fault {
         /// The node.
         node: Target,
         /// For how long.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// A node's timers stand still for a while; it gets everything else.
@@ -226,7 +200,7 @@ pub(crate) enum Fault {
         /// The node.
         node: Target,
         /// For how long.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// A node's connection is lost and restored.
@@ -236,13 +210,13 @@ pub(crate) enum Fault {
         /// Whether the broker tells the others that its connection was closed.
         told: bool,
         /// For how long.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// The broker is away for a while.
     BrokerAway {
         /// For how long.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
         /// Acknowledged writes it lost.
         lost: u32,
@@ -250,7 +224,7 @@ pub(crate) enum Fault {
     /// The store does not answer for a while, though the bus is there.
     StoreAway {
         /// For how long.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// The store loses acknowledged writes without being away: revisions, and perhaps an epoch,
@@ -264,29 +238,29 @@ pub(crate) enum Fault {
     /// The record is full: what is appended is refused.
     RecordFull {
         /// Until there is room.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// Writes take long.
     StoreSlow {
         /// For how long they do.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
         /// How much longer each takes.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         by: Nanos,
     },
     /// The store's disk takes nothing: what is written is refused, but for the lease, which is kept in
     /// memory.
     StoreRefuses {
         /// For how long.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// What is written is lost, or carried out and its answer lost.
     WritesLost {
         /// For how long.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// The bucket with placement and profile is deleted.
@@ -301,7 +275,7 @@ pub(crate) enum Fault {
         /// The worker.
         node: Target,
         /// For how long.
-        #[serde(with = "words::time")]
+        #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
 }
@@ -310,7 +284,7 @@ pub(crate) enum Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Strike {
     /// When.
-    #[serde(with = "words::time")]
+    #[serde(with = "sim_cluster::time_text")]
     pub at: Nanos,
     /// What.
     #[serde(flatten)]

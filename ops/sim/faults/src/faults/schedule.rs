@@ -1,10 +1,8 @@
 //! Faults drawn from the seed before the run begins.
 
-use super::{Fault, Mishap, Strike, Target, Troubles};
-use crate::network::Weather;
+use super::{Fault, Strike, Target, Troubles};
 use crate::scene::Customer;
-use sim_time::Random;
-use sim_time::{MILLI, Nanos, SECOND};
+use sim_cluster::{Lossy, MILLI, Mishap, Nanos, Random, SECOND};
 
 /// How many nodes there are of each role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +27,8 @@ pub(crate) fn schedule(
 ) -> Vec<Strike> {
     let mut kinds: Vec<Draw> = Vec::new();
     if troubles.weather {
-        kinds.push(|random, _| Fault::Weather(Weather::draw(random)));
-        kinds.push(|_, _| Fault::Weather(Weather::FAIR));
+        kinds.push(|random, _| Fault::Weather(Lossy::draw(random)));
+        kinds.push(|_, _| Fault::Weather(Lossy::FAIR));
         kinds.push(next);
     }
     if troubles.partitions {
@@ -67,7 +65,7 @@ pub(crate) fn schedule(
     let every = random.between(100, 1500) * MILLI;
     let mut at = random.between(0, 300) * MILLI;
     if troubles.weather {
-        let fault = Fault::Weather(Weather::draw(random));
+        let fault = Fault::Weather(Lossy::draw(random));
         faults.push(Strike { at: 0, fault });
     }
     while at < until {

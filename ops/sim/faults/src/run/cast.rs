@@ -1,12 +1,20 @@
 //! The processes of a scene.
 
-use bus_schemas::{Groups, TenantSettings};
+use bus_schemas::subject::Subjects;
+use bus_schemas::{ClusterSettings, Groups, Incarnation, LeaderId, TenantSettings};
+use gpu_worker_core::sequencer::{Config, Identity};
+use sim_cluster::{
+    ClientNode, Factory, LeaderNode, Node, Random, Reports, WorkerNode, WorkerSettings,
+};
 
 use super::*;
+use crate::administrator::{Administrator, Errand};
+use crate::device::SMS;
 use crate::faults::Strike;
-use crate::flaw::apart;
-use crate::nodes::{Administrator, Errand};
-use crate::scene::Machine;
+use crate::flaw::{Flawed, apart};
+use crate::jobs::{ModelDevice, Wrong};
+use crate::scene::{Customer, Machine};
+use crate::session::ModelProgram;
 
 /// Makes the processes of a scene.
 pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Factory {
@@ -23,65 +31,112 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Facto
             Role::Leader => {
                 let id = LeaderId(random.draw());
                 let (mut settings, mut tenants) = (settings.clone(), tenants.clone());
-                match flaw {
-                    Some(Flaw::WideWindow) => settings.window_ns *= 100,
-                    Some(Flaw::KeepsAll) => settings.record_buffer *= 10_000,
-                    Some(Flaw::GivesUpEarly) => settings.record_buffer /= 16,
-                    Some(Flaw::IgnoresTargets) => {
-                        tenants.iter_mut().for_each(|(_, tenant)| tenant.slo_ns = 0);
-                    }
-                    Some(Flaw::EqualWeights) => {
-                        tenants.iter_mut().for_each(|(_, tenant)| tenant.weight = 1);
-                    }
-                    Some(Flaw::IgnoresGroups) => {
-                        let all = || Groups::new(machines.iter().map(Machine::group));
-                        let all = || all().unwrap_or_default();
-                        tenants.iter_mut().for_each(|(_, it)| it.groups = all());
-                    }
-                    Some(Flaw::SharesExclusive) => {
-                        let groups = machines.iter().map(Machine::group);
-                        let groups: Vec<Tenant> = groups.collect();
-                        tenants.iter_mut().for_each(|(_, it)| share(it, &groups));
-                    }
-                    _ => {}
-                }
-                let node = LeaderProcess::new(&name, id, settings, tenants);
+                mislead(flaw, &mut settings, &mut tenants, &machines);
+                let node = LeaderNode::new(&name, id, settings, tenants);
                 flawed(Box::new(node), flaw.is_some_and(Flaw::of_leader))
             }
             Role::Worker => {
-                let subjects = bus_schemas::subject::Subjects::new(&name);
+                let own = machines.iter().find(|machine| machine.number == number);
                 let identity = Identity {
                     incarnation: Incarnation(random.draw()),
                     gpu: number,
                     capacity,
                 };
-                let own = machines.iter().find(|machine| machine.number == number);
-                let kind = own.map_or((None, false), |own| (own.group.clone(), own.exclusive));
-                let node = WorkerNode::new(subjects, identity, kind, flaw);
+                let node = worker(&name, identity, own, flaw);
                 flawed(Box::new(node), flaw.is_some_and(Flaw::of_worker))
             }
             Role::Administrator => Box::new(Administrator::new(&name, errands.clone())),
             Role::Client => {
                 let own = clients.iter().find(|client| client.number == number);
-                let (tenant, mut plan) = own.map_or_else(
-                    || (name.clone(), Plan::default()),
-                    |own| {
-                        let (programs, dies) = (own.programs.clone(), own.dies);
-                        let plan = Plan {
-                            programs,
-                            dies,
-                            deadline: own.deadline,
-                        };
-                        (own.tenant.clone(), plan)
-                    },
-                );
-                if life > 1 {
-                    plan.programs.clear();
-                }
-                Box::new(ClientNode::new(&name, tenant, plan, random))
+                Box::new(client(&name, own, life, random))
             }
         }
     })
+}
+
+/// Has leaders take settings for others.
+fn mislead(
+    flaw: Option<Flaw>,
+    settings: &mut ClusterSettings,
+    tenants: &mut [(Tenant, TenantSettings)],
+    machines: &[Machine],
+) {
+    let groups: Vec<Tenant> = machines.iter().map(Machine::group).collect();
+    let mut each = |change: &dyn Fn(&mut TenantSettings)| {
+        tenants.iter_mut().for_each(|(_, tenant)| change(tenant));
+    };
+    match flaw {
+        Some(Flaw::WideWindow) => settings.window_ns *= 100,
+        Some(Flaw::KeepsAll) => settings.record_buffer *= 10_000,
+        Some(Flaw::GivesUpEarly) => settings.record_buffer /= 16,
+        Some(Flaw::IgnoresTargets) => each(&|tenant| tenant.slo_ns = 0),
+        Some(Flaw::EqualWeights) => each(&|tenant| tenant.weight = 1),
+        Some(Flaw::IgnoresGroups) => {
+            let all = Groups::new(groups).unwrap_or_default();
+            each(&|tenant| tenant.groups = all.clone());
+        }
+        Some(Flaw::SharesExclusive) => each(&|tenant| share(tenant, &groups)),
+        _ => {}
+    }
+}
+
+fn worker(
+    name: &Tenant,
+    identity: Identity,
+    own: Option<&Machine>,
+    flaw: Option<Flaw>,
+) -> WorkerNode<ModelDevice> {
+    let incarnation = identity.incarnation;
+    // Both kinds of device, whatever the seed.
+    let preemptive = incarnation.0.is_multiple_of(2);
+    // Tails in one message, and in several of few grants each. A flaw bends the one.
+    let seal_rows = match incarnation.0 % 3 {
+        _ if flaw.is_some() => usize::MAX,
+        0 => 2,
+        1 => 40,
+        _ => usize::MAX,
+    };
+    let settings = WorkerSettings {
+        identity,
+        config: Config {
+            preemptive,
+            seal_rows,
+            ..Config::default()
+        },
+        sms: SMS,
+        one_at_a_time: true,
+        group: own.and_then(|own| own.group.clone()),
+        exclusive: own.is_some_and(|own| own.exclusive),
+        reports: Reports::Always(250 * MILLI),
+        admits_all: flaw == Some(Flaw::IgnoresQuota),
+    };
+    let wrong = Wrong {
+        ignores_stop: flaw == Some(Flaw::IgnoresStop),
+        skips_address_check: flaw == Some(Flaw::SkipsAddressCheck),
+    };
+    let device = ModelDevice::new(incarnation, preemptive, wrong);
+    WorkerNode::new(Subjects::new(name), settings, device)
+}
+
+/// A client process; one that was started again has nothing left to do.
+fn client(
+    name: &Tenant,
+    own: Option<&Customer>,
+    life: u32,
+    mut random: Random,
+) -> ClientNode<ModelProgram> {
+    let connection = format!("client-{:016x}", random.draw());
+    let seed = random.draw();
+    let tenant = own.map_or_else(|| name.clone(), |own| own.tenant.clone());
+    let programs = own.filter(|_| life == 1).into_iter();
+    let programs = programs.flat_map(|own| own.programs.iter().map(|it| (it, own.deadline)));
+    let programs = programs.map(|(program, deadline)| {
+        let random = Random::of(seed, u64::from(program.number));
+        ModelProgram::new(program.clone(), deadline, random)
+    });
+    let dies = own.and_then(|own| own.dies);
+    let dies = dies.map(|death| (death.at, death.told));
+    ClientNode::new(name, tenant, connection, programs, dies)
 }
 
 /// What an administrator is to do.

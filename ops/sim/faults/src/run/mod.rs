@@ -6,26 +6,20 @@ mod strike;
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bus_schemas::{Incarnation, LeaderId, Tenant};
-
-use gpu_worker_core::sequencer::Identity;
+use bus_schemas::Tenant;
+use sim_cluster::{
+    Cluster, Lossy, MICRO, MILLI, Nanos, NodeId, Role, Settings, Timing, Undo, Ways, mix,
+};
 
 use crate::check::Violation;
-use crate::cluster::{Cluster, Event, Factory, LEASE, Role, Undo};
 use crate::coverage::Coverage;
-use crate::device::mix;
 use crate::faults::{Fault, Target, Troubles};
-use crate::flaw::{Flaw, Flawed};
+use crate::flaw::Flaw;
 use crate::moments::Moments;
-use crate::network::NodeId;
-use crate::node::{Input, Node};
-use crate::nodes::{ClientNode, LeaderProcess, WorkerNode};
-use crate::observer::Observer;
-use crate::program::Plan;
 use crate::record::{self, Replay};
 use crate::scene::{CLUSTER, Scene};
 use crate::trace::Trace;
-use sim_time::{MILLI, Nanos};
+use crate::watch::Watch;
 
 /// What becomes of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -203,16 +197,16 @@ pub(crate) fn moments(scene: &Scene) -> Moments {
         ..Options::default()
     };
     let mut play = Play::new(scene, &options, Trace::Off);
-    play.cluster.moments = Some(Moments::default());
+    play.cluster.observer.moments = Some(Moments::default());
     // What it breaks is for those who play it without noting.
     let _ = play.unfold();
-    play.cluster.moments.unwrap_or_default()
+    play.cluster.observer.moments.unwrap_or_default()
 }
 
 struct Play {
     scene: Scene,
     troubles: Troubles,
-    cluster: Cluster,
+    cluster: Cluster<Watch>,
     flaw: Option<Flaw>,
     faults: u64,
     history: u64,
@@ -223,11 +217,12 @@ impl Play {
         let scene = scene.clone();
         trace.note(0, || format!("{scene:#?}"));
         let name: Tenant = CLUSTER.parse().expect("a valid name");
-        let mut observer = Observer::new(
+        let mut observer = Watch::new(
             &name,
             scene.settings.clone(),
             &scene.accounts(),
             (&scene.workers, scene.capacity),
+            trace,
         );
         let troubles = scene.troubles();
         let Troubles {
@@ -244,12 +239,21 @@ impl Play {
         observer.drains.exact = troubles.keeps_store();
         observer.places.exact = troubles.none() && scene.capacity >= 1 << 30;
         let factory = cast::factory(&scene, &name, options.flaw);
-        let mut cluster = Cluster::new(scene.seed, observer, trace, factory);
+        let settings = Settings {
+            seed: scene.seed,
+            ways: Ways::Lossy(Lossy::FAIR),
+            // A timer is mostly a little late.
+            timing: Timing {
+                timers: 200 * MICRO,
+                store: (60 * MICRO, 500 * MICRO),
+            },
+        };
+        let mut cluster = Cluster::new(settings, observer, factory);
         // Entered before all else, they come first at their time.
         for (index, strike) in scene.faults.iter().enumerate() {
-            cluster.agenda.enter(strike.at, Event::Fault(index));
+            cluster.schedule(strike.at, index);
         }
-        cluster.agenda.enter(scene.quiet, Event::Undo(Undo::Clear));
+        cluster.schedule_undo(scene.quiet, Undo::Clear);
         for member in &scene.leaders {
             cluster.add(Role::Leader, member.number, member.start);
         }
@@ -285,7 +289,7 @@ impl Play {
                 tail: Vec::new(),
             })),
         };
-        (result, self.cluster.trace.into_tail())
+        (result, self.cluster.observer.trace.into_tail())
     }
 
     fn report(&self, replay: Replay) -> Report {
@@ -324,7 +328,7 @@ impl Play {
             halved: observer.places.halved,
             drained: observer.drains.held.len() as u64,
             dismissed: observer.drains.left(),
-            coverage: self.cluster.coverage.clone(),
+            coverage: observer.coverage.clone(),
         }
     }
 
@@ -332,8 +336,8 @@ impl Play {
         let mut look = self.scene.quiet;
         let mut settled = None;
         loop {
-            if let Some(event) = self.cluster.step() {
-                self.event(event);
+            if let Some(number) = self.cluster.step() {
+                self.strike_now(number);
             }
             self.history = mix(self.history ^ self.cluster.digest);
             if let Some(violation) = self.cluster.observer.violation.take() {

@@ -1,28 +1,20 @@
 //! Faults as they strike, and as they end.
 
+use sim_cluster::{Input, Observer, Ways};
+
 use super::*;
-use crate::network::Weather;
 
 impl Play {
-    pub(super) fn event(&mut self, event: Event) {
-        match event {
-            Event::Fault(index) => {
-                let fault = self.scene.faults[index].fault;
-                self.cluster
-                    .trace
-                    .note(self.cluster.now, || format!("fault {fault:?}"));
-                self.faults += 1;
-                self.meet(fault);
-                self.strike(fault);
-            }
-            Event::Undo(undo) => {
-                self.cluster
-                    .trace
-                    .note(self.cluster.now, || format!("undo {undo:?}"));
-                self.undo(undo);
-            }
-            _ => {}
-        }
+    /// The fault of this number strikes now.
+    pub(super) fn strike_now(&mut self, number: usize) {
+        let fault = self.scene.faults[number].fault;
+        let now = self.cluster.now;
+        self.cluster
+            .observer
+            .note(now, || format!("fault {fault:?}"));
+        self.faults += 1;
+        self.meet(fault);
+        self.strike(fault);
     }
 
     pub(super) fn target(&self, target: Target) -> Option<NodeId> {
@@ -60,7 +52,7 @@ impl Play {
         let until = self.cluster.now + fault.time();
         let undo = match fault {
             Fault::Weather(weather) => {
-                self.cluster.network.weather = weather;
+                self.cluster.network.ways = Ways::Lossy(weather);
                 None
             }
             Fault::Block { from, to, both, .. } => self.block(from, to, both),
@@ -108,17 +100,23 @@ impl Play {
                 None
             }
             Fault::LeaseDeleted => {
-                self.cluster.store.delete(LEASE);
-                self.cluster
-                    .agenda
-                    .enter(self.cluster.now, Event::LeaseChanged);
+                self.cluster.delete_lease();
                 None
             }
-            Fault::RecordFull { .. }
-            | Fault::StoreSlow { .. }
-            | Fault::StoreRefuses { .. }
-            | Fault::WritesLost { .. } => {
-                self.cluster.hardship.strike(self.cluster.now, fault);
+            Fault::RecordFull { .. } => {
+                self.cluster.store_faults.fill(until);
+                None
+            }
+            Fault::StoreRefuses { .. } => {
+                self.cluster.store_faults.refuse(until);
+                None
+            }
+            Fault::WritesLost { .. } => {
+                self.cluster.store_faults.lose(until);
+                None
+            }
+            Fault::StoreSlow { by, .. } => {
+                self.cluster.store_faults.slow(until, by);
                 None
             }
             Fault::StateDeleted => {
@@ -135,7 +133,7 @@ impl Play {
             }
         };
         if let Some(undo) = undo {
-            self.cluster.agenda.enter(until, Event::Undo(undo));
+            self.cluster.schedule_undo(until, undo);
         }
     }
 
@@ -177,21 +175,5 @@ impl Play {
             self.cluster.network.block(*from, *to);
         }
         Some(Undo::Unblock(links))
-    }
-
-    pub(super) fn undo(&mut self, undo: Undo) {
-        match undo {
-            Undo::Unblock(links) => {
-                for (from, to) in links {
-                    self.cluster.network.unblock(from, to);
-                }
-            }
-            Undo::Resume(id) => self.cluster.resume(id),
-            Undo::Start(id) => self.cluster.start(id),
-            Undo::Restore(id) => self.cluster.restore(id),
-            Undo::BrokerBack => self.cluster.broker_back(),
-            Undo::StoreBack => self.cluster.store_up = true,
-            Undo::Clear => self.cluster.network.weather = Weather::FAIR,
-        }
     }
 }

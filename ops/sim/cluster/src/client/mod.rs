@@ -1,0 +1,206 @@
+//! A client process: the real outboxes of its sessions, and the programs that use them.
+
+mod program;
+mod runner;
+mod session;
+
+use bus_schemas::subject::{Subjects, ToLeader};
+use bus_schemas::{Alive, LeaderBeat, OpenAnswer, Tenant, WIRE_VERSION, decode, encode};
+use client_agent_core::Event;
+
+pub use self::program::{Habits, Program, Progress};
+use self::runner::{Names, Runner};
+
+use crate::fact::Fact;
+use crate::network::Packet;
+use crate::node::{Input, Io, Node};
+use crate::{Nanos, SECOND};
+
+const DIE: u64 = 0;
+const ALIVE: u64 = 1;
+const SETTLED: u64 = 2;
+/// How often a client says that its sessions live.
+const ALIVE_EVERY: Nanos = 10 * SECOND;
+
+/// One client process.
+pub struct ClientNode<P> {
+    names: Names,
+    dies: Option<(Nanos, bool)>,
+    runners: Vec<Runner<P>>,
+    // Nothing to do, or nothing but to wait for a place.
+    idle: bool,
+}
+
+impl<P: Program> ClientNode<P> {
+    /// A client process about to start, by its connection's name. `dies`: when, and whether the
+    /// broker tells the leaders.
+    #[must_use]
+    pub fn new(
+        cluster: &Tenant,
+        tenant: Tenant,
+        connection: String,
+        programs: impl IntoIterator<Item = P>,
+        dies: Option<(Nanos, bool)>,
+    ) -> Self {
+        let subjects = Subjects::new(cluster);
+        let inbox = format!("{}.{connection}", subjects.tenant_inbox(&tenant));
+        Self {
+            names: Names {
+                subjects,
+                tenant,
+                connection,
+                inbox,
+            },
+            dies,
+            runners: programs.into_iter().map(Runner::new).collect(),
+            idle: false,
+        }
+    }
+
+    fn start(&mut self, io: &mut Io) {
+        let Names {
+            subjects,
+            tenant,
+            connection,
+            inbox,
+        } = &self.names;
+        io.name = Some(connection.as_str().into());
+        io.subscribe(subjects.term(tenant));
+        io.subscribe(format!("{inbox}.*"));
+        if let Some((at, _)) = self.dies {
+            io.later(at, DIE);
+        }
+        if P::HABITS.settling.is_some() {
+            io.later(io.now + ALIVE_EVERY, ALIVE);
+        }
+        self.drive(io);
+    }
+
+    fn event(&mut self, io: &mut Io, event: impl Fn() -> Event<'static>) {
+        for runner in &mut self.runners {
+            runner.event(io, &self.names, event());
+        }
+    }
+
+    /// A new leader, or a new connection, is to hear that the sessions live once it is there.
+    fn settle(&self, io: &mut Io) {
+        if let Some(settling) = P::HABITS.settling {
+            io.later(io.now + settling, SETTLED);
+        }
+    }
+
+    fn message(&mut self, io: &mut Io, packet: &Packet) {
+        let bytes = &packet.bytes;
+        let names = &self.names;
+        if let Some((session, what)) = names.subjects.parse_client(&packet.subject) {
+            let mut runners = self.runners.iter_mut();
+            if let Some(runner) = runners.find(|it| it.session() == Some(session)) {
+                runner.hear(io, names, what, bytes);
+            }
+        } else if *packet.subject == *names.subjects.term(&names.tenant) {
+            if let Ok(beat) = decode::<LeaderBeat>(bytes) {
+                self.settle(io);
+                self.event(io, || Event::Term(beat));
+            }
+        } else if let Ok(answer) = decode::<OpenAnswer>(bytes) {
+            let nonce = packet.subject.rsplit('.').next();
+            let nonce = nonce.and_then(|text| u64::from_str_radix(text, 16).ok());
+            self.answered(io, nonce, answer);
+        }
+        self.drive(io);
+    }
+
+    fn answered(&mut self, io: &mut Io, nonce: Option<u64>, answer: OpenAnswer) {
+        let mut runners = self.runners.iter_mut();
+        let Some(runner) = runners.find(|it| Some(it.nonce) == nonce) else {
+            return;
+        };
+        let before = runner.session();
+        let others = runner.answered(io, &self.names, answer);
+        let opened = before.is_none() && runner.session().is_some();
+        self.runners.extend(others);
+        if opened && P::HABITS.settling.is_none() {
+            self.say_alive(io);
+            io.later(io.now + ALIVE_EVERY, ALIVE);
+        }
+    }
+
+    fn drive(&mut self, io: &mut Io) {
+        let mut wake: Option<Nanos> = None;
+        for runner in &mut self.runners {
+            let next = runner.drive(io, &self.names);
+            wake = [wake, next].into_iter().flatten().min();
+        }
+        io.wake = wake;
+        let idle = self.runners.iter().all(Runner::is_idle);
+        if self.idle != idle {
+            self.idle = idle;
+            io.fact(if idle { Fact::Finished } else { Fact::WentOn });
+        }
+    }
+
+    fn say_alive(&self, io: &mut Io) {
+        let opened = self.runners.iter().filter_map(Runner::opened);
+        let (sessions, workers): (Vec<_>, Vec<_>) =
+            opened.map(|it| (it.session, it.incarnation)).unzip();
+        if !sessions.is_empty() {
+            let message = Alive {
+                v: WIRE_VERSION,
+                connection: self.names.connection.clone(),
+                sessions,
+                workers,
+            };
+            let names = &self.names;
+            let subject = names.subjects.to_leader(&names.tenant, ToLeader::Alive);
+            io.publish(subject, encode(&message));
+        }
+    }
+}
+
+impl<P: Program> Node for ClientNode<P> {
+    fn handle(&mut self, io: &mut Io, input: Input) {
+        match input {
+            Input::Started => self.start(io),
+            Input::Message(packet) => self.message(io, &packet),
+            Input::Wake => self.drive(io),
+            Input::Later(DIE) => {
+                io.fact(Fact::Finished);
+                io.die(self.dies.is_some_and(|(_, told)| told));
+            }
+            Input::Later(what) => {
+                self.say_alive(io);
+                if what == ALIVE {
+                    io.later(io.now + ALIVE_EVERY, ALIVE);
+                }
+            }
+            Input::Connection(true) => {
+                self.event(io, || Event::Reconnected);
+                self.settle(io);
+                self.drive(io);
+            }
+            Input::Connection(false) => {
+                self.event(io, || Event::Disconnected);
+                self.drive(io);
+            }
+            Input::Closed(_)
+            | Input::Store(..)
+            | Input::Lease(_)
+            | Input::Placement(_)
+            | Input::Terminate => {}
+        }
+    }
+
+    /// That of its session that is least far.
+    fn state(&self) -> &'static str {
+        let states = [
+            "opening several",
+            "opening",
+            "working",
+            "waiting",
+            "closing",
+            "over",
+        ];
+        let stages = self.runners.iter().map(Runner::stage);
+        stages.min().map_or("over", |stage| states[stage])
+    }
+}

@@ -1,0 +1,203 @@
+//! What can happen to a node, its connection and the broker.
+
+use super::*;
+
+impl<W: Observer> Cluster<W> {
+    /// From now on the next message, or answer of the store, to a node has a mishap.
+    pub fn mar_next(&mut self, id: NodeId, what: Mishap, late: Nanos) {
+        self.slots[id.0].mishap = Some((what, late));
+    }
+
+    /// A node's timers stand still until a time.
+    pub fn stall(&mut self, id: NodeId, until: Nanos) {
+        let slot = &mut self.slots[id.0];
+        slot.stalled = slot.stalled.max(until);
+    }
+
+    /// A node does not reach the store until a time.
+    pub fn keep_from_store(&mut self, id: NodeId, until: Nanos) {
+        let slot = &mut self.slots[id.0];
+        slot.storeless = slot.storeless.max(until);
+    }
+
+    /// A fault meets a node, or all.
+    pub fn met(&mut self, id: Option<NodeId>, fault: &'static str) {
+        self.observer.met(&self.slots, id, fault);
+    }
+
+    /// A message has come over the link.
+    pub(super) fn deliver(&mut self, to: NodeId, connection: u32, packet: Packet) {
+        if let Some((mishap, late)) = self.slots[to.0].mishap.take() {
+            self.observer.note(self.now, || {
+                format!("{to:?}: the next message is {mishap:?}")
+            });
+            self.met(Some(to), mishap.name());
+            if mishap != Mishap::Lost {
+                let packet = packet.clone();
+                let event = Event::Deliver {
+                    to,
+                    connection,
+                    packet,
+                };
+                self.agenda.enter(self.now + late, event);
+            }
+            if mishap != Mishap::Doubled {
+                return;
+            }
+        }
+        self.observer.arrived(self.now, to, &packet);
+        self.tell(to, Input::Message(packet));
+    }
+
+    /// The store, or the broker itself, tells a node something; a node what it put off.
+    pub(super) fn inform(&mut self, node: NodeId, life: u32, mut input: Input) {
+        let marred = matches!(
+            input,
+            Input::Store(..) | Input::Lease(_) | Input::Placement(_) | Input::Closed(_)
+        );
+        if marred && let Some((mishap, mut late)) = self.slots[node.0].mishap.take() {
+            self.met(Some(node), mishap.name());
+            if mishap == Mishap::Lost {
+                let Input::Store(token, _) = input else {
+                    return;
+                };
+                // No answer: the node gives up waiting for it.
+                input = Input::Store(token, StoreReply::Away);
+                late = SECOND;
+            }
+            if mishap != Mishap::Doubled {
+                let event = Event::Tell { node, life, input };
+                return self.agenda.enter(self.now + late, event);
+            }
+        }
+        self.observer.told(self.now, node, &input);
+        self.tell(node, input);
+    }
+
+    /// Ends a process at once. `told`: the broker tells the leaders.
+    pub fn kill(&mut self, id: NodeId, told: bool) {
+        let slot = &mut self.slots[id.0];
+        if slot.node.take().is_none() {
+            return;
+        }
+        slot.life += 1;
+        let name = slot.name.take();
+        self.network.drop_node(id);
+        if told {
+            self.tell_closed(name);
+        }
+        self.observer.died(self.now, id);
+    }
+
+    /// Tells the leaders that a connection was closed.
+    fn tell_closed(&mut self, name: Option<Rc<str>>) {
+        let Some(name) = name else {
+            return;
+        };
+        for place in 0..self.slots.len() {
+            let id = NodeId(place);
+            let slot = &mut self.slots[place];
+            let hears = slot.role == Role::Leader && self.network.connected(id);
+            if !hears || slot.random.chance(self.network.loss()) {
+                continue;
+            }
+            let event = Event::Tell {
+                node: id,
+                life: slot.life,
+                input: Input::Closed(name.clone()),
+            };
+            let delay = slot.random.between(100 * MICRO, 2 * MILLI);
+            self.agenda.enter(self.now + delay, event);
+        }
+    }
+
+    /// Stops a node's events.
+    pub fn pause(&mut self, id: NodeId) {
+        self.slots[id.0].paused = true;
+    }
+
+    /// Hands a node all that was held back.
+    fn resume(&mut self, id: NodeId) {
+        if !std::mem::take(&mut self.slots[id.0].paused) {
+            return;
+        }
+        while let Some(input) = self.slots[id.0].held.pop_front() {
+            self.tell(id, input);
+        }
+    }
+
+    /// Cuts a node's connection.
+    pub fn cut(&mut self, id: NodeId, told: bool) {
+        if self.slots[id.0].node.is_none() || !self.network.connected(id) {
+            return;
+        }
+        self.network.cut(id);
+        if told {
+            let name = self.slots[id.0].name.clone();
+            self.tell_closed(name);
+        }
+        self.tell(id, Input::Connection(false));
+    }
+
+    /// Restores a node's connection.
+    fn restore(&mut self, id: NodeId) {
+        self.network.restore(id);
+        self.reconnect(id);
+    }
+
+    /// Takes the broker away from everyone.
+    pub fn broker_away(&mut self, lost: u32) {
+        if !self.network.broker_up() {
+            return;
+        }
+        let ids: Vec<NodeId> = (0..self.slots.len()).map(NodeId).collect();
+        self.network.broker_down(ids.iter().copied());
+        self.store.lose_tail(lost as usize);
+        for id in ids {
+            self.tell(id, Input::Connection(false));
+        }
+    }
+
+    /// Brings the broker back: connections return one after the other.
+    fn broker_back(&mut self) {
+        self.network.broker_back();
+        for place in 0..self.slots.len() {
+            self.reconnect(NodeId(place));
+        }
+    }
+
+    fn reconnect(&mut self, id: NodeId) {
+        if !self.network.connected(id) || self.slots[id.0].node.is_none() {
+            return;
+        }
+        for (packet, kept) in std::mem::take(&mut self.slots[id.0].buffer) {
+            if kept {
+                self.publish(id, packet);
+            }
+        }
+        let event = Event::Tell {
+            node: id,
+            life: self.slots[id.0].life,
+            input: Input::Connection(true),
+        };
+        let delay = self.slots[id.0].random.between(MICRO, 20 * MILLI);
+        self.agenda.enter(self.now + delay, event);
+    }
+
+    /// The end of what went wrong has come.
+    pub(super) fn undo(&mut self, undo: Undo) {
+        match undo {
+            Undo::Unblock(links) => {
+                for (from, to) in links {
+                    self.network.unblock(from, to);
+                }
+            }
+            Undo::Resume(id) => self.resume(id),
+            Undo::Start(id) => self.start(id),
+            Undo::Restore(id) => self.restore(id),
+            Undo::BrokerBack => self.broker_back(),
+            Undo::StoreBack => self.store_up = true,
+            Undo::Clear => self.network.ways = Ways::Lossy(Lossy::FAIR),
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! The cluster: nodes, network and store on one agenda.
+
+mod mishaps;
+mod ways;
+
+use std::rc::Rc;
+
+use crate::network::{Lossy, Mishap, Network, NodeId, Packet, Ways};
+use crate::node::{Effect, Input, Io, Node, Role, Slot};
+use crate::observer::Observer;
+use crate::print::{fingerprint, mix};
+use crate::store::{LEASE, LEASE_TTL, PLACEMENT, PROFILE, Store, StoreReply, StoreRequest};
+use crate::store_faults::StoreFaults;
+use crate::{Agenda, MICRO, MILLI, Nanos, Random, SECOND};
+
+/// Makes the process of a role: (role, its number in the role, life, chance).
+pub type Factory = Box<dyn FnMut(Role, u32, u32, Random) -> Box<dyn Node>>;
+
+/// How long things take that are no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// How late a timer is at most. It is never early.
+    pub timers: Nanos,
+    /// A request's way to the store, or its answer's way back: at least and at most.
+    pub store: (Nanos, Nanos),
+}
+
+/// What decides a cluster beside its processes.
+#[derive(Debug)]
+pub struct Settings {
+    /// What is left to chance follows from this.
+    pub seed: u64,
+    /// How messages come over the links.
+    pub ways: Ways,
+    /// How long all else takes.
+    pub timing: Timing,
+}
+
+/// What happens at a time.
+#[derive(Debug)]
+enum Event {
+    Deliver {
+        to: NodeId,
+        connection: u32,
+        packet: Packet,
+    },
+    Tell {
+        node: NodeId,
+        life: u32,
+        input: Input,
+    },
+    Wake {
+        node: NodeId,
+        life: u32,
+    },
+    Store {
+        node: NodeId,
+        life: u32,
+        token: u64,
+        request: StoreRequest,
+    },
+    // The lease was deleted, or may just have expired.
+    LeaseChanged,
+    // What whoever plays the cluster has entered, by its number.
+    Scheduled(usize),
+    Undo(Undo),
+}
+
+/// The end of what went wrong.
+#[derive(Debug, Clone)]
+pub enum Undo {
+    /// These links go again.
+    Unblock(Vec<(NodeId, NodeId)>),
+    /// A node gets what was held back.
+    Resume(NodeId),
+    /// A process starts.
+    Start(NodeId),
+    /// A node's connection is back.
+    Restore(NodeId),
+    /// The broker is back.
+    BrokerBack,
+    /// The store answers again.
+    StoreBack,
+    /// Links lose nothing from now on.
+    Clear,
+}
+
+/// Everything there is.
+pub struct Cluster<W> {
+    /// Virtual time.
+    pub now: Nanos,
+    agenda: Agenda<Event>,
+    /// The bus.
+    pub network: Network,
+    /// What the broker keeps.
+    pub store: Store,
+    /// Whether the store answers.
+    pub store_up: bool,
+    /// What keeps the store from taking what it is given.
+    pub store_faults: StoreFaults,
+    /// All places for processes.
+    pub slots: Vec<Slot>,
+    /// Who watches.
+    pub observer: W,
+    /// Events so far.
+    pub steps: u64,
+    /// Fingerprint of the event handled last.
+    pub digest: u64,
+    seed: u64,
+    timing: Timing,
+    factory: Factory,
+}
+
+/// What tells one place's chance from another's.
+fn key(role: Role, number: u32) -> u64 {
+    (role as u64 + 1) << 16 | u64::from(number)
+}
+
+impl<W: Observer> Cluster<W> {
+    /// A cluster with no process started yet.
+    #[must_use]
+    pub fn new(settings: Settings, observer: W, factory: Factory) -> Self {
+        let Settings { seed, ways, timing } = settings;
+        Self {
+            now: 0,
+            agenda: Agenda::default(),
+            network: Network::new(seed, ways),
+            store: Store::default(),
+            store_up: true,
+            store_faults: StoreFaults::default(),
+            slots: Vec::new(),
+            observer,
+            steps: 0,
+            digest: 0,
+            seed,
+            timing,
+            factory,
+        }
+    }
+
+    /// Enters something that [`Cluster::step`] says the time of.
+    pub fn schedule(&mut self, at: Nanos, number: usize) {
+        self.agenda.enter(at, Event::Scheduled(number));
+    }
+
+    /// Enters the end of something.
+    pub fn schedule_undo(&mut self, at: Nanos, undo: Undo) {
+        self.agenda.enter(at, Event::Undo(undo));
+    }
+
+    /// When the next thing happens.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Nanos> {
+        self.agenda.next_at()
+    }
+
+    /// Adds a place for a process, to be started at a time.
+    pub fn add(&mut self, role: Role, number: u32, start: Nanos) -> NodeId {
+        let id = NodeId(self.slots.len());
+        let key = key(role, number);
+        self.network.know(id, key);
+        let random = Random::of(self.seed, key);
+        self.slots.push(Slot::new(role, number, random));
+        self.agenda.enter(start, Event::Undo(Undo::Start(id)));
+        id
+    }
+
+    /// Does the next thing. Gives the number of what was scheduled for now, if that is it.
+    pub fn step(&mut self) -> Option<usize> {
+        let (at, event) = self.agenda.pop()?;
+        self.now = self.now.max(at);
+        self.steps += 1;
+        self.digest = digest(at, &event);
+        match event {
+            Event::Deliver {
+                to,
+                connection,
+                packet,
+            } => {
+                if self.network.connection(to) == connection && self.network.connected(to) {
+                    self.deliver(to, connection, packet);
+                }
+            }
+            Event::Tell { node, life, input } => {
+                if self.slots[node.0].life == life {
+                    self.inform(node, life, input);
+                }
+            }
+            Event::Wake { node, life } => self.wake(node, life),
+            Event::Store {
+                node,
+                life,
+                token,
+                request,
+            } => self.ask_store(node, life, token, request),
+            Event::LeaseChanged => {
+                if self.store_up && self.network.broker_up() {
+                    self.tell_lease();
+                }
+            }
+            Event::Undo(undo) => {
+                self.observer.note(self.now, || format!("undo {undo:?}"));
+                self.undo(undo);
+            }
+            Event::Scheduled(number) => return Some(number),
+        }
+        None
+    }
+
+    /// Hands a node an input, now or once it is no longer paused.
+    pub fn tell(&mut self, id: NodeId, input: Input) {
+        let slot = &mut self.slots[id.0];
+        if slot.node.is_none() {
+            return;
+        }
+        if slot.paused {
+            slot.held.push_back(input);
+            return;
+        }
+        self.run(id, input);
+    }
+
+    fn run(&mut self, id: NodeId, input: Input) {
+        let slot = &self.slots[id.0];
+        self.observer.handles(self.now, id, slot, &input);
+        let slot = &mut self.slots[id.0];
+        let Some(node) = slot.node.as_mut() else {
+            return;
+        };
+        let mut io = Io::new(self.now, slot.wake);
+        node.handle(&mut io, input);
+        if let Some(name) = io.name {
+            slot.name = Some(name);
+        }
+        self.set_wake(id, io.wake);
+        for effect in io.effects {
+            self.carry_out(id, effect);
+        }
+    }
+
+    fn set_wake(&mut self, id: NodeId, wake: Option<Nanos>) {
+        let slot = &mut self.slots[id.0];
+        if slot.wake == wake {
+            return;
+        }
+        slot.wake = wake;
+        if let Some(at) = wake {
+            let life = slot.life;
+            let late = slot.random.between(0, self.timing.timers);
+            self.agenda
+                .enter(at.max(self.now) + late, Event::Wake { node: id, life });
+        }
+    }
+
+    fn wake(&mut self, id: NodeId, life: u32) {
+        let slot = &mut self.slots[id.0];
+        let due = slot.wake.is_some_and(|at| at <= self.now);
+        if slot.life != life || !due || slot.node.is_none() {
+            return;
+        }
+        if self.now < slot.stalled {
+            let at = slot.stalled;
+            return self.agenda.enter(at, Event::Wake { node: id, life });
+        }
+        slot.wake = None;
+        self.tell(id, Input::Wake);
+    }
+
+    fn carry_out(&mut self, id: NodeId, effect: Effect) {
+        let life = self.slots[id.0].life;
+        match effect {
+            Effect::Publish {
+                subject,
+                reply,
+                bytes,
+            } => {
+                let packet = Packet {
+                    subject,
+                    reply,
+                    bytes: bytes.into(),
+                    from: id,
+                };
+                self.observer.published(self.now, id, &packet);
+                self.publish(id, packet);
+            }
+            Effect::Subscribe(pattern) => self.network.subscribe(id, pattern),
+            Effect::Store(token, request) => {
+                let random = &mut self.slots[id.0].random;
+                let (least, most) = self.timing.store;
+                let way = random.between(least, most);
+                let at = self.now + way + self.store_faults.delay(self.now, &request);
+                let event = Event::Store {
+                    node: id,
+                    life,
+                    token,
+                    request,
+                };
+                self.agenda.enter(at, event);
+            }
+            Effect::Later(at, token) => {
+                let input = Input::Later(token);
+                let event = Event::Tell {
+                    node: id,
+                    life,
+                    input,
+                };
+                self.agenda.enter(at.max(self.now), event);
+            }
+            Effect::Fact(fact) => self.observer.fact(self.now, id, fact),
+            Effect::Exit { again, told } => {
+                self.observer
+                    .note(self.now, || format!("{id:?} ends itself"));
+                self.kill(id, told);
+                if again {
+                    let wait = self.slots[id.0].random.between(5, 200) * MILLI;
+                    let at = self.now + wait;
+                    self.agenda.enter(at, Event::Undo(Undo::Start(id)));
+                }
+            }
+        }
+    }
+
+    /// Starts a process in its place.
+    fn start(&mut self, id: NodeId) {
+        let slot = &mut self.slots[id.0];
+        if slot.node.is_some() {
+            return;
+        }
+        slot.life += 1;
+        slot.wake = None;
+        slot.paused = false;
+        slot.stalled = 0;
+        slot.held.clear();
+        slot.buffer.clear();
+        let purpose = u64::from(slot.life) << 32 | key(slot.role, slot.number);
+        let random = Random::of(self.seed, purpose);
+        slot.node = Some((self.factory)(slot.role, slot.number, slot.life, random));
+        self.observer.note(self.now, || format!("{id:?} starts"));
+        self.tell(id, Input::Started);
+    }
+}
+
+/// What tells one event from another, for comparing two histories.
+fn digest(at: Nanos, event: &Event) -> u64 {
+    let what = match event {
+        Event::Deliver { to, packet, .. } => {
+            mix(fingerprint(&packet.bytes) ^ mix(to.0 as u64))
+                ^ fingerprint(packet.subject.as_bytes())
+        }
+        Event::Tell { node, .. } => 1 << 8 | node.0 as u64,
+        Event::Wake { node, .. } => 2 << 8 | node.0 as u64,
+        Event::Store { node, .. } => 3 << 8 | node.0 as u64,
+        Event::LeaseChanged => 4 << 8,
+        Event::Scheduled(number) => 5 << 8 | *number as u64,
+        Event::Undo(_) => 6 << 8,
+    };
+    mix(at ^ mix(what))
+}

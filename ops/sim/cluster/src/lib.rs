@@ -1,0 +1,38 @@
+//! One simulated cluster: leaders, workers and clients, each the real core in a thin shell that
+//! decides nothing, on a modelled bus and store, in one thread and in virtual time.
+//!
+//! Everything is drawn from one seed. What runs on the workers' devices, what the clients' programs
+//! do and who watches is given by those who use this: the simulation of faults (`sim-faults`) and
+//! the comparison of schedulers (`sim-compare`).
+
+mod agenda;
+mod client;
+mod cluster;
+mod fact;
+mod leader;
+mod network;
+mod node;
+mod observer;
+mod print;
+mod random;
+mod store;
+mod store_faults;
+pub mod time_text;
+pub mod wire;
+mod worker;
+
+pub use agenda::{Agenda, MICRO, MILLI, Nanos, SECOND};
+pub use client::{ClientNode, Habits, Program, Progress};
+pub use cluster::{Cluster, Factory, Settings, Timing, Undo};
+pub use fact::{ClientFact, Fact, LeaderFact, WorkerFact};
+pub use leader::LeaderNode;
+pub use network::{Jitter, Lossy, Mishap, Network, NodeId, Packet, Ways};
+pub use node::{Effect, Input, Io, Node, Role, Slot};
+pub use observer::Observer;
+pub use print::{fingerprint, mix};
+pub use random::Random;
+pub use store::{Block, LEASE, LEASE_TTL, PLACEMENT, PROFILE, Store, StoreReply, StoreRequest};
+pub use store_faults::StoreFaults;
+pub use worker::{
+    Answer, DEVICE, Device, Ended, Reports, Slice, SliceEnd, WorkerNode, WorkerSettings,
+};

@@ -1,0 +1,454 @@
+//! The bus as its users feel it: subjects and subscriptions over links that fail.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{MICRO, MILLI, Nanos, Random, time_text};
+
+/// A process of the cluster. A restarted one keeps its number and gets a new life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub usize);
+
+/// A message on its way.
+#[derive(Debug, Clone)]
+pub struct Packet {
+    /// Its subject.
+    pub subject: Rc<str>,
+    /// Where an answer is awaited, if it is a request.
+    pub reply: Option<Rc<str>>,
+    /// The encoded message.
+    pub bytes: Rc<[u8]>,
+    /// Who published it.
+    pub from: NodeId,
+}
+
+/// What becomes of one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mishap {
+    /// It does not arrive.
+    Lost,
+    /// It arrives, and again later.
+    Doubled,
+    /// It arrives later only.
+    Late,
+}
+
+impl Mishap {
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Doubled => "doubled",
+            Self::Late => "late",
+        }
+    }
+}
+
+/// How messages come over the links.
+#[derive(Debug)]
+pub enum Ways {
+    /// Each link has chance of its own, and loses some.
+    Lossy(Lossy),
+    /// All come, each link's in order, after a while that one generator draws for all links.
+    Jittered(Jitter),
+}
+
+/// How badly all links behave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lossy {
+    /// Messages lost, per thousand.
+    pub loss: u64,
+    /// Messages delivered twice, per thousand.
+    pub duplicates: u64,
+    /// Messages held back by up to `late` and so overtaken, per thousand.
+    pub reordered: u64,
+    /// Longest extra delay of a reordered or duplicated message.
+    #[serde(with = "time_text")]
+    pub late: Nanos,
+    /// Longest ordinary delay; the shortest is 20 µs.
+    #[serde(with = "time_text")]
+    pub delay: Nanos,
+}
+
+impl Lossy {
+    /// Nothing is lost, doubled or overtaken.
+    pub const FAIR: Self = Self {
+        loss: 0,
+        duplicates: 0,
+        reordered: 0,
+        late: 0,
+        delay: 150 * MICRO,
+    };
+
+    /// Some mixture of troubles.
+    #[must_use]
+    pub fn draw(random: &mut Random) -> Self {
+        let mut part = |permille: u64, most: u64| {
+            if random.chance(permille) {
+                random.between(1, most)
+            } else {
+                0
+            }
+        };
+        Self {
+            loss: part(600, 250),
+            duplicates: part(500, 200),
+            reordered: part(500, 300),
+            late: MILLI + part(800, 40) * MILLI,
+            delay: 100 * MICRO + part(300, 5) * MILLI,
+        }
+    }
+}
+
+/// The 99th percentile of a normal distribution, in deviations.
+const P99: f64 = 2.326;
+
+/// Ways of a lognormal length.
+#[derive(Debug)]
+pub struct Jitter {
+    random: Random,
+    median: f64,
+    deviation: f64,
+}
+
+impl Jitter {
+    /// With this median; the 99th percentile is `times` that.
+    #[must_use]
+    pub fn new(random: Random, median: Nanos, times: f64) -> Self {
+        Self {
+            random,
+            median: median as f64,
+            deviation: times.max(1.0).ln() / P99,
+        }
+    }
+
+    fn draw(&mut self) -> Nanos {
+        (self.median * (self.deviation * self.random.normal()).exp()) as Nanos
+    }
+}
+
+/// Connections, subscriptions and the state of every link.
+#[derive(Debug)]
+pub struct Network {
+    /// How messages come over the links now.
+    pub ways: Ways,
+    broker_up: bool,
+    blocked: BTreeSet<(NodeId, NodeId)>,
+    cut: BTreeSet<NodeId>,
+    // A connection's number grows when it is lost: what was in flight on the old one is lost too.
+    connections: BTreeMap<NodeId, u32>,
+    subscriptions: BTreeMap<NodeId, BTreeSet<String>>,
+    links: BTreeMap<(NodeId, NodeId), Link>,
+    seed: u64,
+    keys: BTreeMap<NodeId, u64>,
+    // Who hears a subject, until somebody subscribes or dies.
+    receivers: BTreeMap<Rc<str>, Rc<[NodeId]>>,
+    /// Messages sent over links.
+    pub sent: u64,
+}
+
+/// One direction between two nodes. It has chance of its own, so that what happens on one does not
+/// depend on how much is said on another.
+#[derive(Debug)]
+struct Link {
+    last: Nanos,
+    random: Random,
+}
+
+/// One delivery that will be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    /// When.
+    pub at: Nanos,
+    /// To whom.
+    pub to: NodeId,
+    /// Over which of its connections.
+    pub connection: u32,
+}
+
+/// Where one message goes, and what became of it on the way.
+#[derive(Debug, Default)]
+pub(crate) struct Route {
+    /// The deliveries.
+    pub deliveries: Vec<Delivery>,
+    /// By chance.
+    pub mishaps: Vec<(NodeId, Mishap)>,
+}
+
+impl Network {
+    /// A bus without connections.
+    #[must_use]
+    pub fn new(seed: u64, ways: Ways) -> Self {
+        Self {
+            ways,
+            broker_up: true,
+            blocked: BTreeSet::new(),
+            cut: BTreeSet::new(),
+            connections: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            links: BTreeMap::new(),
+            seed,
+            keys: BTreeMap::new(),
+            receivers: BTreeMap::new(),
+            sent: 0,
+        }
+    }
+
+    /// Gives a node the number by which the chance of its links is drawn.
+    pub(crate) fn know(&mut self, node: NodeId, key: u64) {
+        self.keys.insert(node, key);
+    }
+
+    /// Whether a node's connection is there.
+    #[must_use]
+    pub(crate) fn connected(&self, node: NodeId) -> bool {
+        self.broker_up && !self.cut.contains(&node)
+    }
+
+    /// Whether the broker is there.
+    #[must_use]
+    pub(crate) fn broker_up(&self) -> bool {
+        self.broker_up
+    }
+
+    /// Whether messages go from one node to another.
+    #[must_use]
+    pub(crate) fn open(&self, from: NodeId, to: NodeId) -> bool {
+        self.connected(from) && self.connected(to) && !self.blocked.contains(&(from, to))
+    }
+
+    /// The number of a node's connection now.
+    #[must_use]
+    pub(crate) fn connection(&self, node: NodeId) -> u32 {
+        self.connections.get(&node).copied().unwrap_or(0)
+    }
+
+    /// Subscribes a node to a subject pattern (`*` one token, `>` the rest).
+    pub(crate) fn subscribe(&mut self, node: NodeId, pattern: String) {
+        self.receivers.clear();
+        self.subscriptions.entry(node).or_default().insert(pattern);
+    }
+
+    /// Ends all a node has on the bus: it died.
+    pub(crate) fn drop_node(&mut self, node: NodeId) {
+        self.receivers.clear();
+        self.subscriptions.remove(&node);
+        self.cut.remove(&node);
+        *self.connections.entry(node).or_default() += 1;
+    }
+
+    /// Stops one direction of a link.
+    pub fn block(&mut self, from: NodeId, to: NodeId) {
+        self.blocked.insert((from, to));
+    }
+
+    /// Lets one direction of a link go again.
+    pub fn unblock(&mut self, from: NodeId, to: NodeId) {
+        self.blocked.remove(&(from, to));
+    }
+
+    /// Cuts a node's connection; what was in flight to it is lost.
+    pub(crate) fn cut(&mut self, node: NodeId) {
+        self.cut.insert(node);
+        *self.connections.entry(node).or_default() += 1;
+    }
+
+    /// Restores a node's connection.
+    pub(crate) fn restore(&mut self, node: NodeId) {
+        self.cut.remove(&node);
+    }
+
+    /// The broker goes: everything in flight is lost.
+    pub(crate) fn broker_down(&mut self, nodes: impl Iterator<Item = NodeId>) {
+        self.broker_up = false;
+        for node in nodes {
+            *self.connections.entry(node).or_default() += 1;
+        }
+    }
+
+    /// The broker is back.
+    pub(crate) fn broker_back(&mut self) {
+        self.broker_up = true;
+    }
+
+    /// Messages that links lose, per thousand.
+    pub(crate) fn loss(&self) -> u64 {
+        match &self.ways {
+            Ways::Lossy(lossy) => lossy.loss,
+            Ways::Jittered(_) => 0,
+        }
+    }
+
+    fn receivers(&mut self, subject: &Rc<str>) -> Rc<[NodeId]> {
+        if let Some(known) = self.receivers.get(subject) {
+            return known.clone();
+        }
+        let hears = |patterns: &BTreeSet<String>| patterns.iter().any(|it| matches(it, subject));
+        let subscriptions = self.subscriptions.iter();
+        let receivers: Rc<[NodeId]> = subscriptions
+            .filter(|(_, patterns)| hears(patterns))
+            .map(|(node, _)| *node)
+            .collect();
+        self.receivers.insert(subject.clone(), receivers.clone());
+        receivers
+    }
+
+    /// The deliveries of a message published now.
+    pub(crate) fn route(&mut self, now: Nanos, from: NodeId, subject: &Rc<str>) -> Route {
+        let mut route = Route::default();
+        for to in self.receivers(subject).iter() {
+            if self.open(from, *to) {
+                self.link(now, from, *to, &mut route);
+            }
+        }
+        route
+    }
+
+    fn link(&mut self, now: Nanos, from: NodeId, to: NodeId, route: &mut Route) {
+        let connection = self.connection(to);
+        let key = |node| self.keys.get(&node).copied().unwrap_or_default();
+        let purpose = key(from) << 32 | key(to);
+        let link = self.links.entry((from, to)).or_insert_with(|| Link {
+            last: 0,
+            random: Random::of(self.seed, purpose),
+        });
+        let lossy = match &mut self.ways {
+            Ways::Lossy(lossy) => *lossy,
+            Ways::Jittered(jitter) => {
+                // What a node says to itself goes over no link.
+                let way = if from == to { 0 } else { jitter.draw() };
+                self.sent += u64::from(from != to);
+                link.last = (now + way).max(link.last);
+                let at = link.last;
+                return route.deliveries.push(Delivery { at, to, connection });
+            }
+        };
+        self.sent += 1;
+        let Link { last, random } = link;
+        if random.chance(lossy.loss) {
+            route.mishaps.push((to, Mishap::Lost));
+            return;
+        }
+        let arrival = now + random.between(20 * MICRO, lossy.delay.max(20 * MICRO));
+        let at = if random.chance(lossy.reordered) {
+            route.mishaps.push((to, Mishap::Late));
+            arrival + random.between(0, lossy.late)
+        } else {
+            *last = arrival.max(*last);
+            *last
+        };
+        let deliveries = &mut route.deliveries;
+        deliveries.push(Delivery { at, to, connection });
+        if random.chance(lossy.duplicates) {
+            route.mishaps.push((to, Mishap::Doubled));
+            let at = arrival + random.between(0, lossy.late);
+            deliveries.push(Delivery { at, to, connection });
+        }
+    }
+}
+
+/// Whether a subject falls under a pattern.
+fn matches(pattern: &str, subject: &str) -> bool {
+    let mut wanted = pattern.split('.');
+    let mut tokens = subject.split('.');
+    loop {
+        match (wanted.next(), tokens.next()) {
+            (Some(">"), Some(_)) | (None, None) => return true,
+            (Some("*"), Some(_)) => {}
+            (Some(want), Some(have)) if want == have => {}
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(lossy: Lossy) -> Network {
+        let mut network = Network::new(3, Ways::Lossy(lossy));
+        network.subscribe(NodeId(1), "a.*.c".into());
+        network
+    }
+
+    #[test]
+    fn patterns_match_as_the_broker_matches_them() {
+        assert!(matches("a.*.c", "a.b.c"));
+        assert!(matches("a.>", "a.b.c"));
+        assert!(!matches("a.>", "a"));
+        assert!(!matches("a.*", "a.b.c"));
+        assert!(!matches("a.b.c.d", "a.b.c"));
+    }
+
+    #[test]
+    fn fair_links_keep_order_and_lose_nothing() {
+        let mut network = pair(Lossy::FAIR);
+        let mut last = 0;
+        for now in 0..500 {
+            let deliveries = network.route(now, NodeId(0), &Rc::from("a.b.c")).deliveries;
+            assert_eq!(deliveries.len(), 1);
+            assert!(deliveries[0].at >= last);
+            last = deliveries[0].at;
+        }
+    }
+
+    #[test]
+    fn bad_links_lose_double_and_reorder() {
+        let mut network = pair(Lossy {
+            loss: 200,
+            duplicates: 200,
+            reordered: 200,
+            late: MILLI,
+            delay: 100 * MICRO,
+        });
+        let (mut lost, mut doubled, mut overtaken, mut last) = (0, 0, 0, 0);
+        for step in 0..500 {
+            let route = network.route(step * MICRO, NodeId(0), &Rc::from("a.b.c"));
+            let deliveries = route.deliveries;
+            lost += usize::from(deliveries.is_empty());
+            doubled += usize::from(deliveries.len() == 2);
+            for delivery in deliveries {
+                overtaken += usize::from(delivery.at < last);
+                last = last.max(delivery.at);
+            }
+        }
+        assert!(
+            lost > 50 && doubled > 50 && overtaken > 50,
+            "{lost} {doubled} {overtaken}"
+        );
+    }
+
+    #[test]
+    fn a_blocked_link_blocks_one_direction_and_a_cut_both() {
+        let mut network = pair(Lossy::FAIR);
+        network.block(NodeId(0), NodeId(1));
+        assert!(
+            network
+                .route(0, NodeId(0), &Rc::from("a.b.c"))
+                .deliveries
+                .is_empty()
+        );
+        assert!(network.open(NodeId(1), NodeId(0)));
+        network.unblock(NodeId(0), NodeId(1));
+        network.cut(NodeId(1));
+        assert!(
+            network
+                .route(0, NodeId(0), &Rc::from("a.b.c"))
+                .deliveries
+                .is_empty()
+        );
+        assert!(!network.open(NodeId(1), NodeId(0)));
+        network.restore(NodeId(1));
+        assert_eq!(
+            network
+                .route(0, NodeId(0), &Rc::from("a.b.c"))
+                .deliveries
+                .len(),
+            1
+        );
+    }
+}

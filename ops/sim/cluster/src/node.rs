@@ -1,0 +1,214 @@
+//! What a process of the cluster is to the simulation.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::fact::Fact;
+use crate::network::Mishap;
+use crate::network::Packet;
+use crate::store::{StoreReply, StoreRequest};
+use crate::{Nanos, Random};
+
+/// What a node is told.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// It has just been started.
+    Started,
+    /// A message it subscribed to.
+    Message(Packet),
+    /// The time it asked for has come.
+    Wake,
+    /// Something it put off with [`Io::later`].
+    Later(u64),
+    /// Its connection was lost, or is back.
+    Connection(bool),
+    /// The broker says: the connection of this name was closed.
+    Closed(Rc<str>),
+    /// An answer of the store to the request with this token.
+    Store(u64, StoreReply),
+    /// The lease has changed: its entry as it is now.
+    Lease(StoreReply),
+    /// A placement was written: its entry as it was then.
+    Placement(StoreReply),
+    /// Please leave in good order (SIGTERM).
+    Terminate,
+}
+
+/// A process: a real core in a thin shell that decides nothing.
+pub trait Node {
+    /// Takes one input. All it wants done goes through `io`.
+    fn handle(&mut self, io: &mut Io, input: Input);
+
+    /// The name of the state that it is in.
+    fn state(&self) -> &'static str;
+}
+
+/// What a node wants done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Publish a message.
+    Publish {
+        /// Subject.
+        subject: Rc<str>,
+        /// Where the answer should go, for a request.
+        reply: Option<Rc<str>>,
+        /// The encoded message.
+        bytes: Vec<u8>,
+    },
+    /// Hear a subject pattern.
+    Subscribe(String),
+    /// Ask the store.
+    Store(u64, StoreRequest),
+    /// Be told [`Input::Later`] at a time.
+    Later(Nanos, u64),
+    /// Something that those who watch should know.
+    Fact(Fact),
+    /// The process ends; `again`: it is started again.
+    Exit {
+        /// Whether it is started again.
+        again: bool,
+        /// Whether the broker tells the leaders.
+        told: bool,
+    },
+}
+
+/// A node's way to the world during one call.
+#[derive(Debug)]
+pub struct Io {
+    /// Virtual time.
+    pub now: Nanos,
+    /// What is to be done, in order.
+    pub effects: Vec<Effect>,
+    /// When the node wants [`Input::Wake`]; a new value replaces the old.
+    pub wake: Option<Nanos>,
+    /// The name of its connection, as the broker tells it when it closes.
+    pub name: Option<Rc<str>>,
+}
+
+impl Io {
+    /// A call at a time.
+    #[must_use]
+    pub fn new(now: Nanos, wake: Option<Nanos>) -> Self {
+        Self {
+            now,
+            effects: Vec::new(),
+            wake,
+            name: None,
+        }
+    }
+
+    /// Publishes a message.
+    pub fn publish(&mut self, subject: impl Into<Rc<str>>, bytes: Vec<u8>) {
+        self.effects.push(Effect::Publish {
+            subject: subject.into(),
+            reply: None,
+            bytes,
+        });
+    }
+
+    /// Publishes a request; the answer comes as a message on `reply`, or never.
+    pub fn request(
+        &mut self,
+        subject: impl Into<Rc<str>>,
+        reply: impl Into<Rc<str>>,
+        bytes: Vec<u8>,
+    ) {
+        self.effects.push(Effect::Publish {
+            subject: subject.into(),
+            reply: Some(reply.into()),
+            bytes,
+        });
+    }
+
+    /// Subscribes to a pattern.
+    pub fn subscribe(&mut self, pattern: String) {
+        self.effects.push(Effect::Subscribe(pattern));
+    }
+
+    /// Asks the store.
+    pub fn store(&mut self, token: u64, request: StoreRequest) {
+        self.effects.push(Effect::Store(token, request));
+    }
+
+    /// Asks for [`Input::Later`].
+    pub fn later(&mut self, at: Nanos, token: u64) {
+        self.effects.push(Effect::Later(at, token));
+    }
+
+    /// Tells those who watch.
+    pub fn fact(&mut self, fact: impl Into<Fact>) {
+        self.effects.push(Effect::Fact(fact.into()));
+    }
+
+    /// Ends the process; it is started again.
+    pub fn exit(&mut self) {
+        self.effects.push(Effect::Exit {
+            again: true,
+            told: true,
+        });
+    }
+
+    /// Ends the process for good, its connection's end told to the leaders or not.
+    pub fn die(&mut self, told: bool) {
+        self.effects.push(Effect::Exit { again: false, told });
+    }
+}
+
+/// What a node is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// A leader candidate.
+    Leader,
+    /// A worker.
+    Worker,
+    /// A client process.
+    Client,
+    /// An administrator.
+    Administrator,
+}
+
+/// One place for a process.
+pub struct Slot {
+    /// What it is for.
+    pub role: Role,
+    /// Its number in that role.
+    pub number: u32,
+    /// The process, while it runs.
+    pub node: Option<Box<dyn Node>>,
+    /// How often a process was started or ended here.
+    pub life: u32,
+    pub(crate) paused: bool,
+    pub(crate) name: Option<Rc<str>>,
+    pub(crate) wake: Option<Nanos>,
+    pub(crate) held: VecDeque<Input>,
+    // What it published while its connection was away; sent once it is back, as NATS clients do.
+    pub(crate) buffer: Vec<(Packet, bool)>,
+    // Chance of its own: what happens to one does not depend on how much happens to another.
+    pub(crate) random: Random,
+    pub(crate) mishap: Option<(Mishap, Nanos)>,
+    pub(crate) stalled: Nanos,
+    pub(crate) storeless: Nanos,
+    // When it hears of the last placement that was written.
+    pub(crate) watched: Nanos,
+}
+
+impl Slot {
+    pub(crate) fn new(role: Role, number: u32, random: Random) -> Self {
+        Self {
+            role,
+            number,
+            node: None,
+            life: 0,
+            paused: false,
+            name: None,
+            wake: None,
+            held: VecDeque::new(),
+            buffer: Vec::new(),
+            random,
+            mishap: None,
+            stalled: 0,
+            storeless: 0,
+            watched: 0,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The real pager and meter at work: what sessions hold and use.
+
+use gpu_worker_core::ledger::Cut;
+use gpu_worker_core::meter::SliceUse;
+
+use super::*;
+
+impl<D: Device> WorkerNode<D> {
+    /// A slice has ended: what it used, and what its session holds now.
+    pub(super) fn account(&mut self, io: &mut Io, end: &SliceEnd) {
+        let session = end.start.session;
+        let resident = self.device.held(session);
+        let faulted = end.fault.is_some();
+        self.pager
+            .completed(io.now, end.start.first, session, resident, faulted);
+        let used = SliceUse {
+            session,
+            device_ns: end.device_ns,
+            launches: end.kernels.len() as u64,
+            sm_ns: end.sm_ns,
+            kernels: &end.kernels,
+        };
+        self.meter.completed(io.now, &used);
+        if let Reports::WhileUsed(every) = self.reports
+            && !self.measuring
+        {
+            self.measuring = true;
+            io.later(io.now + every, REPORT);
+        }
+        let fact = WorkerFact::Used {
+            session,
+            launches: used.launches,
+            device_ns: used.device_ns,
+            sm_ns: used.sm_ns,
+        };
+        self.fact(io, fact);
+        let fact = WorkerFact::Held {
+            session,
+            most: resident,
+            resident: Some(resident),
+        };
+        self.fact(io, fact);
+    }
+
+    /// A session has left the device.
+    pub(super) fn vacate(&mut self, io: &mut Io, session: SessionId) {
+        let byte_ms = self.pager.close(io.now, session);
+        self.meter.close(session, byte_ms);
+        let fact = WorkerFact::Held {
+            session,
+            most: 0,
+            resident: Some(0),
+        };
+        self.fact(io, fact);
+        // Until now its memory and its window were its own.
+        let open = false;
+        self.fact(io, WorkerFact::Device { session, open });
+    }
+
+    /// The time of a report has come.
+    pub(super) fn report_again(&mut self, io: &mut Io) {
+        match self.reports {
+            Reports::Always(every) => {
+                self.report(io);
+                io.later(io.now + every, REPORT);
+            }
+            Reports::WhileUsed(every) => {
+                self.measuring = self.report_measured(io);
+                if self.measuring {
+                    io.later(io.now + every, REPORT);
+                }
+            }
+        }
+    }
+
+    fn report_measured(&mut self, io: &mut Io) -> bool {
+        let measured = self.meter.measured();
+        if let Some(measured) = &measured {
+            let subject = self.subjects.measured(self.identity.incarnation);
+            io.publish(subject, encode(measured));
+        }
+        measured.is_some()
+    }
+
+    /// Publishes what was measured and what was used.
+    pub(super) fn report(&mut self, io: &mut Io) {
+        self.report_measured(io);
+        let cut = Cut {
+            at_ms: io.now / MILLI,
+            last: false,
+        };
+        for block in self.meter.cut(io.now, &self.pager, &cut) {
+            let block = Box::new(block);
+            self.fact(io, WorkerFact::Accounted { block });
+        }
+        let usage = self.meter.usage(io.now, &self.pager);
+        let subject = self.subjects.usage(self.identity.incarnation);
+        io.publish(subject, encode(&usage));
+    }
+}

@@ -1,0 +1,271 @@
+//! What the sequencer wants done, carried out on bus and buffers.
+
+use bus_schemas::{HeldImages, Weights};
+use gpu_worker_core::dispatch;
+use gpu_worker_core::sequencer::BeatAction;
+
+use super::*;
+
+/// Heartbeats after which images are named again though nothing has changed.
+const IMAGES_AGAIN: u32 = 10;
+
+impl<D: Device> WorkerNode<D> {
+    pub(super) fn carry_out(&mut self, io: &mut Io, reply: Option<&str>, actions: Vec<Action>) {
+        for action in actions {
+            self.act(io, reply, action);
+        }
+        self.work(io);
+        self.set_wake(io);
+    }
+
+    fn act(&mut self, io: &mut Io, reply: Option<&str>, action: Action) {
+        match action {
+            Action::Open(open) => {
+                self.place(open.session, &open.tenant);
+                self.pager
+                    .open(io.now, open.session, &open.tenant, open.quota);
+                self.meter.open(open.session, &open.tenant);
+                let session = open.session;
+                if self.device.open(io, open) {
+                    let failure = None;
+                    self.event(io, None, Event::Opened { session, failure });
+                }
+            }
+            Action::Start(start) => self.begin(io, start),
+            Action::Close { session } => self.device.close(io, session),
+            Action::Stop { session } => self.stop(io, session),
+            // Carried out where the bytes are.
+            Action::Keep { .. } | Action::Store { .. } => {}
+            Action::Forget { session, through } => {
+                if let Some(place) = self.sessions.get_mut(&session) {
+                    place.ops = place.ops.split_off(&through.saturating_add(1));
+                }
+            }
+            Action::Whole {
+                session,
+                transfer,
+                module,
+                known,
+            } => self.whole(io, session, transfer, module, known),
+            Action::Results { session, first } => self.results(io, session, first),
+            Action::ResendResults { session, from } => self.send_results(io, session, from),
+            Action::ForgetResults { session, through } => {
+                if let Some(place) = self.sessions.get_mut(&session) {
+                    place.results = place.results.split_off(&through.saturating_add(1));
+                }
+            }
+            Action::Ended { session } => {
+                self.sessions.remove(&session);
+                self.tell_dispatch(io, dispatch::Event::Gone { session });
+            }
+            other => self.say(io, reply, other),
+        }
+    }
+
+    /// A slice is started: its ops go with it, for the sequencer forgets them now.
+    fn begin(&mut self, io: &mut Io, start: StartAction) {
+        let place = self.sessions.get(&start.session);
+        let kept = |number| place.and_then(|place| place.ops.get(&number).cloned());
+        let ops: Vec<D::Op> = (start.first..=start.last).map_while(kept).collect();
+        if ops.len() as u64 != start.last + 1 - start.first {
+            broken(io, "started a slice whose ops are not all kept");
+        }
+        let fact = WorkerFact::Started {
+            position: start.position,
+            session: start.session,
+            first: start.first,
+            last: start.last,
+        };
+        self.fact(io, fact);
+        let declared = start.declared.filter(|_| D::LOOKS);
+        let start = StartAction { declared, ..start };
+        self.tell_dispatch(io, dispatch::Event::Started(start, ops));
+    }
+
+    /// A session's close is accepted: what it has on the device ends soon, and what has not begun is
+    /// gone.
+    fn stop(&mut self, io: &mut Io, session: SessionId) {
+        let why = Failure::new(Code::SessionGone, "the session was closed");
+        if self.device.stop(io, session, &why) {
+            self.tell_dispatch(io, dispatch::Event::Stopped { session, why });
+        }
+    }
+
+    fn say(&mut self, io: &mut Io, reply: Option<&str>, action: Action) {
+        let incarnation = self.identity.incarnation;
+        match action {
+            Action::Settled(settled) => {
+                let fact = WorkerFact::Settled {
+                    position: settled.position,
+                    kind: settled.kind,
+                    session: settled.session,
+                    first: settled.first,
+                    last: settled.last,
+                    outcome: settled.outcome,
+                };
+                self.fact(io, fact);
+            }
+            Action::SendDone(done) => {
+                let mut bytes = Vec::new();
+                done.encode_into(&mut bytes);
+                io.publish(self.subjects.done(incarnation), bytes);
+            }
+            Action::SendAck(ack) => {
+                let mut bytes = Vec::new();
+                ack.encode_into(&mut bytes);
+                let what = ToClient::Worker;
+                let subject = self.subjects.to_client(&ack.tenant, ack.session, what);
+                io.publish(subject, bytes);
+            }
+            Action::SealReply(answer) => match reply {
+                Some(reply) => io.publish(reply.to_owned(), encode(&*answer)),
+                None => broken(io, "answered a seal that nobody asked for"),
+            },
+            Action::Refuse(refusal) => {
+                io.publish(self.subjects.refusal(incarnation), encode(&refusal));
+            }
+            Action::Reject {
+                tenant,
+                session,
+                failure,
+            } => {
+                let subject = self.subjects.to_client(&tenant, session, ToClient::Error);
+                let message = Rejected {
+                    v: WIRE_VERSION,
+                    failure,
+                };
+                io.publish(subject, encode(&message));
+            }
+            Action::Beat(beat) => self.beat(io, &beat),
+            Action::Exit(_) => {
+                self.report(io);
+                io.exit();
+            }
+            _ => {}
+        }
+    }
+
+    fn beat(&mut self, io: &mut Io, beat: &BeatAction) {
+        let incarnation = self.identity.incarnation;
+        let message = WorkerBeat {
+            v: WIRE_VERSION,
+            incarnation,
+            gpu: self.identity.gpu,
+            epoch: beat.epoch,
+            leader: beat.leader,
+            device: "model".into(),
+            capacity: self.identity.capacity,
+            draining: beat.draining,
+            properties: None,
+            group: self.group.clone(),
+            exclusive: self.exclusive,
+            held: self.pager.charged(),
+            images: self.news_of_images(),
+            weights: self.weights(),
+        };
+        io.publish(self.subjects.worker_beat(incarnation), encode(&message));
+    }
+
+    /// What this heartbeat says of images: all there are where that has changed, and now and then.
+    fn news_of_images(&mut self) -> Option<HeldImages> {
+        let images = self.images.iter();
+        let images = images.map(|(tenant, hash)| (tenant.clone(), hash.short()));
+        let images: Vec<_> = images.take(limits::IMAGES).collect();
+        let due = self.beats.is_multiple_of(IMAGES_AGAIN) || images != self.told;
+        self.beats += 1;
+        due.then(|| {
+            self.told.clone_from(&images);
+            HeldImages(images)
+        })
+    }
+
+    fn weights(&self) -> Option<Weights> {
+        let tenants = self.sessions.values().map(|kept| &kept.tenant);
+        self.device.weights(&tenants.collect())
+    }
+
+    fn whole(
+        &mut self,
+        io: &mut Io,
+        session: SessionId,
+        transfer: u64,
+        module: Option<ModuleHash>,
+        known: bool,
+    ) {
+        let Some(place) = self.sessions.get_mut(&session) else {
+            return broken(io, "a transfer of no session is whole");
+        };
+        let Some(hash) = module else {
+            if let Some(staged) = place.transfers.get_mut(&transfer) {
+                staged.whole = true;
+            }
+            return;
+        };
+        if known {
+            return;
+        }
+        let image = place.transfers.remove(&transfer).unwrap_or_default().bytes;
+        let tenant = place.tenant.clone();
+        if ModuleHash::of(&image) == hash {
+            self.images.insert((tenant, hash));
+            let event = Event::Image {
+                session,
+                transfer,
+                hash,
+                image: ImageState::Ready,
+            };
+            return self.event(io, None, event);
+        }
+        let failure = Failure::new(Code::BadModule, "the image's hash is another");
+        let event = Event::Fault {
+            session,
+            op: 0,
+            failure: &failure,
+        };
+        self.event(io, None, event);
+    }
+
+    fn results(&mut self, io: &mut Io, session: SessionId, first: u64) {
+        let answers = std::mem::take(&mut self.answers);
+        let Some(place) = self.sessions.get_mut(&session) else {
+            return broken(io, "results of no session");
+        };
+        place.results.extend((first..).zip(answers));
+        self.send_results(io, session, first);
+    }
+
+    fn send_results(&mut self, io: &mut Io, session: SessionId, from: u64) {
+        let Some(place) = self.sessions.get(&session) else {
+            return;
+        };
+        let subject = self
+            .subjects
+            .to_client(&place.tenant, session, ToClient::Result);
+        for (number, answer) in place.results.range(from..) {
+            let bytes = answer.bytes.as_deref().unwrap_or_default();
+            let mut offset = 0;
+            loop {
+                let end = bytes.len().min(offset + limits::CHUNK_BYTES);
+                let message = DeviceResult {
+                    v: WIRE_VERSION,
+                    number: *number,
+                    op: answer.op,
+                    kind: match answer.bytes {
+                        Some(_) => ResultKind::CopyOut,
+                        None => ResultKind::Sync,
+                    },
+                    device_ns: answer.device_ns,
+                    total: bytes.len() as u64,
+                    offset: offset as u64,
+                    bytes: &bytes[offset..end],
+                    events: bus_schemas::Column::default(),
+                };
+                io.publish(subject.clone(), encode(&message));
+                offset = end;
+                if offset == bytes.len() {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! The model device: one job at a time, on some devices in the order the sequencer started them, on
+//! others the most urgent first, which parks what it overtakes.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bus_schemas::{
+    Failure, Incarnation, KernelKey, Launch, ModuleHash, Op, OpRef, SessionId, Tenant,
+    WeightSample, Weights, Window,
+};
+use gpu_worker_core::ledger::KernelRan;
+use gpu_worker_core::sequencer::OpenAction;
+use sim_cluster::{DEVICE, Device, Ended, Fact, Io, MICRO, Nanos, Slice, SliceEnd, WorkerFact};
+
+use crate::device::{Around, DeviceSession, KeptOp, SliceRun, kernel_key};
+use crate::memory::{Cells, clear};
+
+/// What the device is to do.
+enum Job {
+    Open(OpenAction),
+    Start(Box<Slice<KeptOp>>),
+    Close(SessionId),
+}
+
+/// A job that has not ended.
+struct Pending {
+    job: Job,
+    /// What came of it, once it has begun, and how long it still runs.
+    begun: Option<(SliceRun, Nanos)>,
+}
+
+/// How a device is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Wrong {
+    /// It does not stop what a closed session runs.
+    pub ignores_stop: bool,
+    /// It does not check addresses.
+    pub skips_address_check: bool,
+}
+
+/// A worker's device.
+pub(crate) struct ModelDevice {
+    incarnation: Incarnation,
+    preemptive: bool,
+    wrong: Wrong,
+    sessions: BTreeMap<SessionId, DeviceSession>,
+    windows: BTreeMap<SessionId, Window>,
+    cells: Cells,
+    jobs: VecDeque<Pending>,
+    running: Option<Running>,
+}
+
+/// What the device does now.
+struct Running {
+    pending: Pending,
+    ends: Nanos,
+}
+
+impl Pending {
+    fn new(job: Job) -> Self {
+        Self { job, begun: None }
+    }
+
+    /// It is stopped. Gives how long it still runs.
+    fn stop(&mut self, why: &Failure) -> Nanos {
+        let Job::Start(slice) = &self.job else {
+            return self.begun.as_ref().map_or(0, |(_, left)| *left);
+        };
+        match &mut self.begun {
+            None => 0,
+            Some((run, left)) => {
+                let soon = STOPS.min(*left);
+                run.stop(*left - soon, slice.submission.start.first, why);
+                *left = soon;
+                soon
+            }
+        }
+    }
+
+    /// Whether it has begun and something more urgent runs.
+    fn is_parked(&self) -> bool {
+        self.begun.is_some()
+    }
+}
+
+impl Job {
+    fn session(&self) -> SessionId {
+        match self {
+            Self::Open(open) => open.session,
+            Self::Start(slice) => slice.submission.start.session,
+            Self::Close(session) => *session,
+        }
+    }
+
+    fn priority(&self) -> u8 {
+        match self {
+            Self::Open(open) => open.priority,
+            Self::Start(slice) => slice.submission.start.priority,
+            // It waits for nothing: nothing of its session is left.
+            Self::Close(_) => 0,
+        }
+    }
+}
+
+/// How soon what runs ends once it is told to: a kernel sees it at its next jump back.
+const STOPS: Nanos = 100 * MICRO;
+
+impl ModelDevice {
+    /// A device on which nothing has begun.
+    #[must_use]
+    pub(crate) fn new(incarnation: Incarnation, preemptive: bool, wrong: Wrong) -> Self {
+        Self {
+            incarnation,
+            preemptive,
+            wrong,
+            sessions: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            cells: Cells::new(),
+            jobs: VecDeque::new(),
+            running: None,
+        }
+    }
+
+    fn fact(&self, io: &mut Io, fact: WorkerFact) {
+        io.fact(Fact::Worker(self.incarnation, fact));
+    }
+
+    /// What runs of a session, or is parked, and how long it still runs.
+    fn begun(&self, now: Nanos, session: SessionId) -> Option<(&SliceRun, Nanos)> {
+        let own = |pending: &&Pending| pending.job.session() == session;
+        if let Some(Running { pending, ends }) = &self.running
+            && own(&pending)
+        {
+            let (run, _) = pending.begun.as_ref()?;
+            return Some((run, ends.saturating_sub(now)));
+        }
+        let mut jobs = self.jobs.iter().filter(own);
+        let parked = jobs.find(|it| it.is_parked())?;
+        parked.begun.as_ref().map(|(run, left)| (run, *left))
+    }
+    /// The index of the next job, and how urgent it is: as the most urgent of its session's, for
+    /// those run in order.
+    fn next_job(&self) -> Option<(usize, u8)> {
+        // Of each session: its first job, and how urgent they are together.
+        let mut sessions: Vec<(SessionId, usize, u8)> = Vec::new();
+        for (index, Pending { job, .. }) in self.jobs.iter().enumerate() {
+            let priority = if self.preemptive { job.priority() } else { 0 };
+            let session = job.session();
+            match sessions.iter_mut().find(|(other, ..)| *other == session) {
+                Some((.., urgency)) => *urgency = priority.min(*urgency),
+                None => sessions.push((session, index, priority)),
+            }
+        }
+        let urgent = sessions.iter().min_by_key(|(.., urgency)| *urgency);
+        urgent.map(|(_, index, urgency)| (*index, *urgency))
+    }
+
+    fn begin_next(&mut self, io: &mut Io) {
+        if let Some(running) = self.running.take() {
+            let urgency = |job: &Job| {
+                let own = self.jobs.iter().map(|pending| &pending.job);
+                let own = own.filter(|other| other.session() == job.session());
+                own.map(Job::priority).fold(job.priority(), u8::min)
+            };
+            let now = urgency(&running.pending.job);
+            let next = self.next_job().filter(|_| self.preemptive);
+            if running.ends <= io.now || next.is_none_or(|(_, priority)| priority >= now) {
+                self.running = Some(running);
+                return;
+            }
+            let mut parked = running.pending;
+            if let Some((_, left)) = &mut parked.begun {
+                *left = running.ends - io.now;
+            }
+            self.jobs.push_front(parked);
+        }
+        let Some(mut pending) = self
+            .next_job()
+            .and_then(|(index, _)| self.jobs.remove(index))
+        else {
+            return;
+        };
+        let left = match &pending.begun {
+            Some((_, left)) => *left,
+            None => {
+                let run = self.begin(io, &pending.job);
+                let time = run.device_ns;
+                pending.begun = Some((run, time));
+                time
+            }
+        };
+        let ends = io.now + left;
+        io.later(ends, DEVICE);
+        self.running = Some(Running { pending, ends });
+    }
+
+    fn begin(&mut self, io: &mut Io, job: &Job) -> SliceRun {
+        let mut run = SliceRun {
+            device_ns: 20 * MICRO,
+            ..SliceRun::default()
+        };
+        match job {
+            Job::Open(open) => {
+                let (session, open) = (open.session, true);
+                self.sessions.insert(session, DeviceSession::default());
+                self.fact(io, WorkerFact::Device { session, open });
+            }
+            Job::Close(session) => {
+                self.sessions.remove(session);
+            }
+            Job::Start(slice) => run = self.run(io, slice),
+        }
+        run
+    }
+
+    fn run(&mut self, io: &mut Io, slice: &Slice<KeptOp>) -> SliceRun {
+        let submission = &slice.submission;
+        let session = submission.start.session;
+        let Some(device) = self.sessions.get_mut(&session) else {
+            let why = "started a slice of a session that is not open".into();
+            io.fact(Fact::Broken { why });
+            return SliceRun::default();
+        };
+        let mut around = Around {
+            staged: &slice.staged,
+            cells: &mut self.cells,
+            fail_at: submission.fail_at.as_ref(),
+            unchecked: self.wrong.skips_address_check,
+        };
+        let run = device.run(submission.start.first, &submission.ops, &mut around);
+        for (op, address, bytes) in run.touched.iter().copied() {
+            let fact = WorkerFact::Touched {
+                session,
+                op,
+                address,
+                bytes,
+            };
+            self.fact(io, fact);
+        }
+        for (op, print) in run.ran.iter().copied() {
+            self.fact(io, WorkerFact::Ran { session, op, print });
+        }
+        let (most, resident) = (run.peak, None);
+        let fact = WorkerFact::Held {
+            session,
+            most,
+            resident,
+        };
+        self.fact(io, fact);
+        run
+    }
+}
+
+impl Device for ModelDevice {
+    type Op = KeptOp;
+    const LOOKS: bool = true;
+
+    fn keep(op: &OpRef<'_>) -> KeptOp {
+        KeptOp {
+            op: op.op,
+            stream: op.stream,
+            payload: op.payload.to_vec(),
+        }
+    }
+
+    fn op(kept: &KeptOp) -> Op {
+        kept.op
+    }
+
+    fn key(module: &ModuleHash, launch: &Launch) -> KernelKey {
+        kernel_key(module, launch)
+    }
+
+    fn open(&mut self, _: &mut Io, open: OpenAction) -> bool {
+        self.windows.insert(open.session, open.window);
+        self.jobs.push_back(Pending::new(Job::Open(open)));
+        false
+    }
+
+    fn close(&mut self, _: &mut Io, session: SessionId) {
+        self.jobs.push_back(Pending::new(Job::Close(session)));
+    }
+
+    fn submit(&mut self, _: &mut Io, slice: Slice<KeptOp>) {
+        self.jobs
+            .push_back(Pending::new(Job::Start(Box::new(slice))));
+    }
+
+    fn stop(&mut self, io: &mut Io, session: SessionId, why: &Failure) -> bool {
+        if let Some((run, left)) = self.begun(io.now, session) {
+            let ran = run.device_ns.saturating_sub(left);
+            self.fact(io, WorkerFact::Stopped { session, ran });
+        }
+        if self.wrong.ignores_stop {
+            return false;
+        }
+        let Some(device) = self.sessions.get_mut(&session) else {
+            return true;
+        };
+        device.stop(0, why);
+        let own = |pending: &&mut Pending| pending.job.session() == session;
+        self.jobs.iter_mut().filter(own).for_each(|pending| {
+            pending.stop(why);
+        });
+        if let Some(Running { pending, ends }) = &mut self.running
+            && pending.job.session() == session
+        {
+            if let Some((_, left)) = &mut pending.begun {
+                *left = ends.saturating_sub(io.now);
+            }
+            *ends = io.now + pending.stop(why);
+            io.later(*ends, DEVICE);
+        }
+        true
+    }
+
+    fn work(&mut self, io: &mut Io) {
+        self.begin_next(io);
+    }
+
+    fn ended(&mut self, io: &mut Io) -> Option<Ended> {
+        // What was parked meanwhile ends later than this says.
+        let Running { pending, .. } = self.running.take_if(|running| running.ends <= io.now)?;
+        let (run, _) = pending.begun.unwrap_or_default();
+        Some(match pending.job {
+            Job::Open(open) => Ended::Opened(open.session),
+            Job::Close(session) => {
+                if let Some(window) = self.windows.remove(&session) {
+                    clear(&mut self.cells, window.base, window.size);
+                }
+                Ended::Closed(session)
+            }
+            Job::Start(slice) => Ended::Slice(Box::new(end(&slice, run))),
+        })
+    }
+
+    fn held(&self, session: SessionId) -> u64 {
+        self.sessions.get(&session).map_or(0, DeviceSession::held)
+    }
+
+    fn behind(&self) -> Option<usize> {
+        self.running.as_ref().map(|_| self.jobs.len())
+    }
+
+    fn has_parked(&self) -> bool {
+        self.jobs.iter().any(Pending::is_parked)
+    }
+
+    /// Weights that there might be: programs of one parity have the same, a MiB each.
+    fn weights(&self, tenants: &BTreeSet<&Tenant>) -> Option<Weights> {
+        let sample = |tenant: &&Tenant| WeightSample {
+            tenant: (*tenant).clone(),
+            fingerprint: tenant.as_str().bytes().map(u64::from).sum::<u64>() % 2,
+            bytes: 1 << 20,
+        };
+        Some(Weights(tenants.iter().map(sample).collect()))
+    }
+}
+
+/// How a slice ended that has run.
+fn end(slice: &Slice<KeptOp>, run: SliceRun) -> SliceEnd {
+    let ran = |(key, time, sm_ns): &(KernelKey, u64, u64)| KernelRan {
+        key: *key,
+        launches: 1,
+        device_ns: *time,
+        sm_ns: *sm_ns,
+        least_ns: *time,
+        most_ns: *time,
+    };
+    SliceEnd {
+        start: slice.submission.start,
+        declared: slice.submission.declared,
+        device_ns: run.device_ns,
+        sm_ns: run.sm_ns,
+        kernels: run.launches.iter().map(ran).collect(),
+        answers: run.answers,
+        fault: run.fault,
+    }
+}

@@ -1,0 +1,412 @@
+//! The model program: it pushes the steps that were drawn for it, and keeps a model of the device's
+//! memory, by which it knows each answer.
+
+use std::collections::VecDeque;
+
+use bus_schemas::{
+    Intent, KernelKey, Launch, ModuleHash, Op, OpNumber, Opened, SessionId, decode, encode,
+};
+use client_agent_core::{Addresses, Outbox, OutboxSettings, PushError};
+use sim_cluster::{ClientFact, Fact, Habits, Io, MILLI, Nanos, Program, Progress, Random};
+
+use crate::device::{kernel_key, op_print};
+use crate::memory::{Cells, Memory, clear, write};
+use crate::program::{self, COPIED_FROM, Conduct, FULL_WAIT, REQUEST_AGAIN, SLOTS, Step};
+
+/// One session's program as it is carried out.
+pub(crate) struct ModelProgram {
+    nonce: u64,
+    start: Nanos,
+    devices: u32,
+    conduct: Conduct,
+    deadline: Nanos,
+    steps: VecDeque<Step>,
+    random: Random,
+    session: SessionId,
+    /// First address and size of the session's window.
+    window: (u64, u64),
+    addresses: Option<Addresses>,
+    allocated: VecDeque<u64>,
+    modules: Vec<Option<ModuleHash>>,
+    memory: Memory,
+    cells: Cells,
+    // Answers awaited: op, the memory then, bytes of a copy to the host.
+    awaited: VecDeque<(OpNumber, Memory, Option<u64>)>,
+    not_before: Nanos,
+}
+
+impl ModelProgram {
+    /// A program about to ask for its session, with chance of its own. `deadline`: how long it waits
+    /// for somebody who is silent; 0: for ever.
+    #[must_use]
+    pub(crate) fn new(program: program::Program, deadline: Nanos, mut random: Random) -> Self {
+        Self::by(random.draw(), program, deadline, random)
+    }
+
+    fn by(nonce: u64, program: program::Program, deadline: Nanos, random: Random) -> Self {
+        Self {
+            nonce,
+            start: program.start,
+            devices: program.devices,
+            conduct: program.conduct,
+            deadline,
+            steps: program.steps.into(),
+            random,
+            session: SessionId(0),
+            window: (0, 0),
+            addresses: None,
+            allocated: VecDeque::new(),
+            modules: vec![None; SLOTS as usize],
+            memory: Memory::default(),
+            cells: Cells::new(),
+            awaited: VecDeque::new(),
+            not_before: 0,
+        }
+    }
+
+    fn base(&self) -> u64 {
+        let first = self.allocated.front().copied();
+        first.unwrap_or(self.window.0)
+    }
+
+    /// What a step pushes: the op, its stream, its payload.
+    fn op(&self, step: Step) -> (Op, u16, Vec<u8>) {
+        let address = self.base();
+        match step {
+            Step::Launch {
+                function,
+                grid,
+                stream,
+                fill,
+            } => {
+                let launch = Launch {
+                    module: 0,
+                    function,
+                    grid: [grid, 1, 1],
+                    block: [32, 1, 1],
+                    shared: 0,
+                };
+                (Op::Launch(launch), stream, vec![fill; 16])
+            }
+            Step::CopyIn {
+                bytes,
+                fill,
+                stream,
+            } => {
+                let op = Op::CopyIn {
+                    address,
+                    bytes: u64::from(bytes),
+                    transfer: 0,
+                };
+                (op, stream, vec![fill; usize::from(bytes)])
+            }
+            Step::Set {
+                count,
+                value,
+                stream,
+            } => {
+                let op = Op::Set {
+                    address,
+                    count,
+                    value,
+                    width: 1,
+                };
+                (op, stream, vec![])
+            }
+            Step::Event { event, stream } => {
+                let timed = false;
+                (Op::Event { event, timed }, stream, vec![])
+            }
+            Step::Copy { bytes, stream } => {
+                let op = Op::Copy {
+                    to: address,
+                    from: address + COPIED_FROM,
+                    bytes,
+                };
+                (op, stream, vec![])
+            }
+            Step::Read(bytes) => (Op::CopyOut { address, bytes }, 0, vec![]),
+            Step::Trespass { write, next } => {
+                let size = self.window.1;
+                let address = match next {
+                    true => address.wrapping_add(size),
+                    false => address.wrapping_sub(size),
+                };
+                let bytes = 8;
+                let read = Op::CopyOut { address, bytes };
+                let transfer = 0;
+                let op = Op::CopyIn {
+                    address,
+                    bytes,
+                    transfer,
+                };
+                match write {
+                    true => (op, 0, vec![0xee; 8]),
+                    false => (read, 0, vec![]),
+                }
+            }
+            // The others are no single op, and carried out where they are met.
+            _ => (Op::Sync, 0, vec![]),
+        }
+    }
+
+    fn push(
+        &mut self,
+        io: &mut Io,
+        outbox: &mut Outbox,
+        op: Op,
+        stream: u16,
+        (payload, content): (&[u8], Option<&[u8]>),
+    ) -> Result<(), PushError> {
+        let key = match &op {
+            Op::Launch(launch) => self
+                .modules
+                .get(launch.module as usize)
+                .and_then(Option::as_ref)
+                .map_or(KernelKey(0), |module| kernel_key(module, launch)),
+            _ => KernelKey(0),
+        };
+        let number = outbox.push(&op, stream, payload, key)?;
+        let print = op_print(&op, stream, content.unwrap_or(payload));
+        self.memory.run(print);
+        write(&mut self.cells, &op, print);
+        io.fact(ClientFact::Submitted {
+            session: self.session,
+            op: number,
+            print,
+            answered: op.has_result(),
+            memory: match op {
+                Op::Alloc { address, bytes } => Some((address, bytes)),
+                Op::Free { address } => Some((address, 0)),
+                _ => None,
+            },
+        });
+        match op {
+            Op::Sync => self.awaited.push_back((number, self.memory, None)),
+            Op::CopyOut { address, bytes } => {
+                let seen = self.memory.with(&self.cells, address);
+                self.awaited.push_back((number, seen, Some(bytes)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn alloc(&mut self, io: &mut Io, outbox: &mut Outbox, bytes: u64) -> Result<(), PushError> {
+        if !outbox.has_room() {
+            return Err(PushError::Full);
+        }
+        let addresses = self.addresses.as_mut();
+        let Some(Ok(address)) = addresses.map(|it| it.alloc(bytes)) else {
+            return Ok(());
+        };
+        self.allocated.push_back(address);
+        self.push(io, outbox, Op::Alloc { address, bytes }, 0, (&[], None))
+    }
+
+    fn free(&mut self, io: &mut Io, outbox: &mut Outbox) -> Result<(), PushError> {
+        if !outbox.has_room() {
+            return Err(PushError::Full);
+        }
+        // The first allocation stays: copies go there.
+        if self.allocated.len() < 2 {
+            return Ok(());
+        }
+        let Some(address) = self.allocated.remove(1) else {
+            return Ok(());
+        };
+        match self.addresses.as_mut().map(|it| it.free(address)) {
+            Some(Ok(bytes)) => clear(&mut self.cells, address, bytes),
+            _ => io.fact(Fact::Broken {
+                why: "an allocation that was given out cannot be freed".into(),
+            }),
+        }
+        self.push(io, outbox, Op::Free { address }, 0, (&[], None))
+    }
+
+    fn staged(
+        &mut self,
+        io: &mut Io,
+        outbox: &mut Outbox,
+        content: bytes::Bytes,
+    ) -> Result<(), PushError> {
+        if !outbox.has_room() {
+            return Err(PushError::Full);
+        }
+        let transfer = outbox.stage(content.clone(), None)?;
+        let op = Op::CopyIn {
+            address: self.base(),
+            bytes: content.len() as u64,
+            transfer,
+        };
+        self.push(io, outbox, op, 0, (&[], Some(&content)))
+    }
+
+    fn load(
+        &mut self,
+        io: &mut Io,
+        outbox: &mut Outbox,
+        (slot, bytes, salt): (u32, u32, u64),
+    ) -> Result<(), PushError> {
+        if !outbox.has_room() {
+            return Err(PushError::Full);
+        }
+        let (image, hash) = program::module(bytes, salt);
+        outbox.stage(image, Some(hash))?;
+        self.push(io, outbox, Op::LoadModule { slot, hash }, 0, (&[], None))?;
+        self.modules[slot as usize] = Some(hash);
+        Ok(())
+    }
+}
+
+impl Program for ModelProgram {
+    const HABITS: Habits = Habits {
+        ask_again: REQUEST_AGAIN,
+        linger: None,
+        settling: Some(250 * MILLI),
+    };
+
+    fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
+    fn start(&self) -> Nanos {
+        self.start
+    }
+
+    fn devices(&self) -> u32 {
+        self.devices
+    }
+
+    fn is_doomed(&self) -> bool {
+        self.conduct != Conduct::Honest
+    }
+
+    /// The same, without what makes it fail.
+    fn on_another(&mut self, index: u64) -> Self {
+        let harmless = self.steps.iter().filter(|step| !step.is_fatal());
+        let program = program::Program {
+            number: 0,
+            start: self.start,
+            conduct: Conduct::Honest,
+            devices: self.devices,
+            steps: harmless.copied().collect(),
+        };
+        let nonce = self.nonce.wrapping_add(index);
+        Self::by(nonce, program, self.deadline, self.random.fork())
+    }
+
+    fn opened(&mut self, opened: &Opened) -> OutboxSettings {
+        self.session = opened.session;
+        self.window = (opened.window.base, opened.window.size);
+        self.addresses = Some(Addresses::new(opened.window, opened.quota));
+        OutboxSettings {
+            deadline: match self.deadline {
+                0 => Nanos::MAX,
+                deadline => deadline,
+            },
+            ..OutboxSettings::new(opened.session, opened.epoch, opened.leader)
+        }
+    }
+
+    fn step(&mut self, io: &mut Io, outbox: &mut Outbox) -> Progress {
+        if io.now < self.not_before {
+            return Progress::Rest(Some(self.not_before));
+        }
+        let Some(step) = self.steps.front().copied() else {
+            return Progress::Rest(None);
+        };
+        let pushed = match step {
+            Step::Wait if self.awaited.is_empty() => Ok(()),
+            Step::Wait => return Progress::Rest(None),
+            Step::Think(time) => {
+                self.not_before = io.now + time;
+                Ok(())
+            }
+            Step::Close => {
+                self.steps.pop_front();
+                return Progress::Close;
+            }
+            Step::Alloc(bytes) => self.alloc(io, outbox, bytes),
+            Step::Free => self.free(io, outbox),
+            Step::Staged(bytes) => {
+                let content = program::staged_bytes(&mut self.random, bytes);
+                self.staged(io, outbox, content)
+            }
+            Step::Load { slot, bytes } => {
+                let salt = self.random.draw();
+                self.load(io, outbox, (slot, bytes, salt))
+            }
+            step => {
+                let (op, stream, payload) = self.op(step);
+                self.push(io, outbox, op, stream, (&payload, None))
+            }
+        };
+        match pushed {
+            Ok(()) => {
+                self.steps.pop_front();
+                Progress::On
+            }
+            Err(PushError::Full) => Progress::Rest(Some(io.now + FULL_WAIT)),
+            Err(PushError::Failed(_) | PushError::Closed) => {
+                self.steps.clear();
+                Progress::Rest(None)
+            }
+            Err(PushError::Invalid(why)) => {
+                io.fact(Fact::Broken { why: why.into() });
+                self.steps.pop_front();
+                Progress::On
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    fn answered(&mut self, _: Nanos, op: OpNumber, bytes: &[u8]) -> bool {
+        let awaited = self.awaited.pop_front();
+        awaited.is_some_and(|(want, memory, size)| {
+            want == op && bytes == size.map_or(Vec::new(), |size| memory.read(size))
+        })
+    }
+
+    fn batch(&self, last: OpNumber, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mute = matches!(self.conduct, Conduct::Mute(from) if last >= from);
+        (!mute).then(|| bytes.to_vec())
+    }
+
+    fn intent(&self, bytes: &[u8]) -> Vec<u8> {
+        lied(self.conduct, bytes)
+    }
+}
+
+/// A liar's intent: all launches it announces are of a kernel that it does not launch.
+fn lied(conduct: Conduct, bytes: &[u8]) -> Vec<u8> {
+    let Conduct::Liar(from) = conduct else {
+        return bytes.to_vec();
+    };
+    let Ok(intent) = decode::<Intent<'_>>(bytes) else {
+        return bytes.to_vec();
+    };
+    if intent.first + u64::from(intent.count) <= from {
+        return bytes.to_vec();
+    }
+    let runs: Vec<_> = intent
+        .runs
+        .iter()
+        .map(|mut run| {
+            run.key = KernelKey(run.key.0 ^ 1);
+            run
+        })
+        .collect();
+    let mut packed = Vec::new();
+    encode(&Intent {
+        runs: bus_schemas::Column::pack(&runs, &mut packed),
+        ..intent
+    })
+}
