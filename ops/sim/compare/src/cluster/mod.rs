@@ -1,121 +1,129 @@
-//! Warploom itself: the real leader, worker and client cores over a modelled bus, in virtual
-//! time. The shells here do what the actors do and no more; every message is encoded, sent,
-//! delayed and decoded.
+//! Warploom itself: the one simulated cluster, with a modelled device that a worker feeds and
+//! programs that go by the clock. Every message is encoded, sent, delayed and decoded.
 
-mod bus;
-mod client;
-mod leader;
+mod books;
+mod device;
 mod place;
-mod plain;
+mod program;
 mod slices;
-mod voice;
-mod worker;
 
-use self::bus::{Bus, Event, Party};
-use self::client::Client;
-use self::leader::LeaderShell;
-use self::place::Place;
-use self::worker::WorkerShell;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use bus_schemas::{ClusterSettings, LeaderId};
+use gpu_worker_core::sequencer::{Config, Identity};
+use sim_cluster::{
+    ClientFact, ClientNode, Cluster, Fact, Factory, Jitter, LeaderNode, MILLI, Nanos, NodeId,
+    Observer, Random, Reports, Role, SECOND, Settings, Timing, Ways, WorkerNode, WorkerSettings,
+};
+
+use self::books::{Books, Shared};
+use self::device::FedDevice;
+use self::place::{CAPACITY, GPU, Place, SMS, WORKER, settings};
+use self::program::ClockedProgram;
 use crate::outcome::Outcome;
 use crate::scenario::{Scenario, SimulationError};
-use sim_cluster::{Nanos, SECOND};
 
 /// By then every session is open, or something is wrong.
 const UP: Nanos = SECOND;
+/// While it is used, the worker tells the leader so often what it has measured.
+const MEASURED_EVERY: Nanos = 100 * MILLI;
 
-struct Cluster<'a> {
-    scenario: &'a Scenario,
-    place: Place,
-    bus: Bus,
-    leader: LeaderShell,
-    worker: WorkerShell,
-    clients: Vec<Client>,
-    outcome: Outcome,
+/// Hears of what must not happen here.
+#[derive(Default)]
+struct Complaints(Option<SimulationError>);
+
+impl Observer for Complaints {
+    fn fact(&mut self, _: Nanos, _: NodeId, fact: Fact) {
+        let why = match fact {
+            Fact::Client(ClientFact::Failed { failure, .. } | ClientFact::Refused { failure }) => {
+                format!("{failure:?}")
+            }
+            Fact::Broken { why } => why,
+            _ => return,
+        };
+        self.0.get_or_insert(SimulationError::Cluster(why));
+    }
 }
 
 /// Runs a scenario on a cluster.
 pub(crate) fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
-    let place = Place::new(scenario)?;
-    let count = scenario.tenants.len();
-    let mut cluster = Cluster {
-        bus: Bus::new(scenario, count),
-        leader: LeaderShell::new(scenario, &place),
-        worker: WorkerShell::new(scenario),
-        clients: (0..count)
-            .map(|index| Client::new(scenario, index))
-            .collect(),
-        outcome: Outcome::new(scenario),
-        place,
-        scenario,
+    let place = Rc::new(Place::new(scenario)?);
+    let books = Rc::new(RefCell::new(Books::new(scenario)));
+    let jitter = Jitter::new(Random::of(scenario.seed, 1), scenario.bus, scenario.jitter);
+    let settings = Settings {
+        seed: scenario.seed,
+        ways: Ways::Jittered(jitter),
+        timing: Timing {
+            timers: 0,
+            store: (scenario.bus, scenario.bus),
+        },
     };
-    cluster.leader.start(0, &mut cluster.bus);
-    while let Some(now) = cluster.next_at().filter(|now| *now <= scenario.end()) {
-        cluster.turn(now)?;
+    let factory = factory(scenario, place, books.clone());
+    let mut cluster = Cluster::new(settings, Complaints::default(), factory);
+    cluster.add(Role::Leader, 0, 0);
+    cluster.add(Role::Worker, 0, 0);
+    for index in 0..scenario.tenants.len() {
+        cluster.add(Role::Client, index as u32, 0);
     }
-    cluster.finish()
+    while cluster.next_at().is_some_and(|at| at <= scenario.end()) {
+        cluster.step();
+        if let Some(error) = cluster.observer.0.take() {
+            return Err(error);
+        }
+    }
+    let messages = cluster.network.sent;
+    drop(cluster);
+    let outcome = books.borrow_mut().finish(scenario, UP)?;
+    Ok(Outcome {
+        messages,
+        ..outcome
+    })
 }
 
-impl Cluster<'_> {
-    fn next_at(&mut self) -> Option<Nanos> {
-        let clients = self.clients.iter().filter_map(|client| client.wake);
-        let others = [self.bus.next_at(), self.worker.wake(), self.leader.wake];
-        clients.chain(others.into_iter().flatten()).min()
-    }
-
-    /// Everything that is due now.
-    fn turn(&mut self, now: Nanos) -> Result<(), SimulationError> {
-        let bus = &mut self.bus;
-        let common = (self.scenario, &self.place);
-        self.worker
-            .device_turn(now, common, bus, &mut self.outcome)?;
-        while let Some(event) = self.bus.due(now) {
-            self.take(now, event)?;
+/// Makes the cluster's processes.
+fn factory(scenario: &Scenario, place: Rc<Place>, books: Shared) -> Factory {
+    let scenario = Rc::new(scenario.clone());
+    Box::new(move |role, number, _, _| match role {
+        Role::Worker => {
+            let settings = WorkerSettings {
+                identity: Identity {
+                    incarnation: WORKER,
+                    gpu: GPU,
+                    capacity: CAPACITY,
+                },
+                config: Config {
+                    preemptive: true,
+                    ..Config::default()
+                },
+                sms: SMS,
+                one_at_a_time: false,
+                group: None,
+                exclusive: false,
+                reports: Reports::WhileUsed(MEASURED_EVERY),
+                admits_all: false,
+            };
+            let device = FedDevice::new(scenario.clone(), place.clone(), books.clone());
+            Box::new(WorkerNode::new(place.subjects.clone(), settings, device))
         }
-        let due = |wake: Option<Nanos>| wake.is_some_and(|at| at <= now);
-        if due(self.leader.wake) {
-            self.leader.timer(now, &mut self.bus);
+        Role::Client => {
+            let index = number as usize;
+            let program =
+                ClockedProgram::new(index, scenario.clone(), place.clone(), books.clone());
+            let (cluster, tenant) = (place.subjects.cluster(), place.tenants[index].clone());
+            let name = format!("client-{index}");
+            Box::new(ClientNode::new(cluster, tenant, name, [program], None))
         }
-        if due(self.worker.core_wake()) {
-            self.worker.tick(now, &self.place, &mut self.bus);
+        Role::Leader | Role::Administrator => {
+            let cluster = ClusterSettings {
+                window_ns: scenario.window,
+                quantum_ns: scenario.quantum,
+                ..ClusterSettings::default()
+            };
+            let tenants = place.tenants.iter().cloned();
+            let tenants = tenants.zip(scenario.tenants.iter().map(settings)).collect();
+            let name = place.subjects.cluster();
+            Box::new(LeaderNode::new(name, LeaderId(1), cluster, tenants))
         }
-        for client in &mut self.clients {
-            if due(client.wake) {
-                client.drive(now, self.scenario, &self.place, &mut self.bus)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, now: Nanos, event: Event) -> Result<(), SimulationError> {
-        let bus = &mut self.bus;
-        match event {
-            Event::Message { to, message } => match to {
-                Party::Leader => self.leader.message(now, &message, bus),
-                Party::Worker => self.worker.message(now, &message, &self.place, bus)?,
-                Party::Client(index) => {
-                    let tenancy = &mut self.outcome.tenants[index];
-                    let client = &mut self.clients[index];
-                    client.message(now, &message, (self.scenario, &self.place), bus, tenancy)?;
-                }
-            },
-            Event::Stored(answer) => self.leader.stored(now, answer, bus),
-            Event::Completed(slice) => self.worker.completed(now, &slice, &self.place, bus),
-            Event::Measured => self.worker.report_measured(now, &self.place, bus),
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<Outcome, SimulationError> {
-        let shut = |client: &Client| !client.is_open();
-        if self.scenario.end() > UP && self.clients.iter().any(shut) {
-            return Err(SimulationError::Cluster("a session never opened".into()));
-        }
-        for (client, tenancy) in self.clients.iter_mut().zip(&mut self.outcome.tenants) {
-            client.finish(self.scenario, tenancy);
-        }
-        self.outcome.active_ns = self.worker.active(self.scenario.end());
-        self.outcome.messages = self.bus.messages();
-        self.outcome.finish();
-        Ok(self.outcome)
-    }
+    })
 }

@@ -272,6 +272,8 @@ impl Slices {
             true => None,
         });
         let ready = ready.filter(|_| device.has_room()).min();
-        [call, gate, ready].into_iter().flatten().min()
+        let idle = |stream: &Stream| stream.slices.front().is_some_and(|slice| slice.left == 0);
+        let idle = self.streams.values().any(idle).then_some(self.now);
+        [call, gate, ready, idle].into_iter().flatten().min()
     }
 }
