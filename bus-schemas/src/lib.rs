@@ -68,7 +68,7 @@ pub use launch_path::session_data::{
     ClientState, DataChunk, DeviceResult, EventTime, Prepared, RefusedImage, ResultKind, Staged,
     Symbol, WorkerAck,
 };
-pub use launch_path::texture::{AddressMode, Channel, Shape, TEXTURE_BYTES, Texture};
+pub use launch_path::texture::{AddressMode, Channel, TEXTURE_BYTES, Texture, TextureShape};
 pub use record::chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
 pub use record::kernel::{KernelRecord, Spread};
 pub use record::profile::ProfileHash;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use actors::worker::MakeDevice;
 use bus_schemas::Failure;
 use device::Device;
-use device_cpu::{CpuConfig, CpuDevice, Isa, Model};
+use device_cpu::{CpuConfig, CpuDevice, DeviceModel, Isa};
 use device_cuda::CudaDevice;
 
 use crate::choice::{DeviceChoice, EngineChoice};
@@ -29,7 +29,7 @@ pub struct DeviceSettings {
     /// What runs kernels on the CPU device.
     pub engine: EngineChoice,
     /// What a CPU device says of itself.
-    pub model: Model,
+    pub model: DeviceModel,
 }
 
 impl Default for DeviceSettings {
@@ -41,7 +41,7 @@ impl Default for DeviceSettings {
             threads: 1,
             watchdog: Duration::from_secs(30),
             engine: EngineChoice::Native,
-            model: Model::default(),
+            model: DeviceModel::default(),
         }
     }
 }

@@ -27,7 +27,7 @@ enum Command {
     Product(commands::Command),
     #[cfg(feature = "lab")]
     #[command(flatten)]
-    Lab(lab::Command),
+    Lab(lab::LabCommand),
 }
 
 /// Behind the example of the laboratory, where that is there.

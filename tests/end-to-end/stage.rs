@@ -10,7 +10,7 @@ use bus_schemas::{
     OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
 };
 use client_agent::Settings;
-use lab::demo::{Heard, Replayed, Stage, TenantPlan};
+use lab::demo::{Heard, ReplaySummary, Stage, TenantPlan};
 use warploom_cli::evidence::{Evidence, Submitted};
 use warploom_cli::local::LocalOptions;
 
@@ -243,7 +243,7 @@ impl Scene {
     }
 
     /// As [`Self::settle`], and what the replay found.
-    pub(crate) async fn replayed(mut self) -> (Vec<Heard>, Replayed) {
+    pub(crate) async fn replayed(mut self) -> (Vec<Heard>, ReplaySummary) {
         let heard = match self.stage.stop().await {
             Ok(heard) => heard,
             Err(error) => self.panic(&format!("{error:#}")),

@@ -75,7 +75,7 @@ impl std::fmt::Debug for BusSettings {
 
 /// What happened to a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Link {
+pub enum ConnectionChange {
     /// It is there (again): what was under way may be lost.
     Up,
     /// It is gone; it is being made again.
@@ -137,7 +137,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 /// [`BusError`]; without `patience` only for a refused login.
 pub async fn connect(
     settings: &BusSettings,
-) -> Result<(Client, mpsc::UnboundedReceiver<Link>), BusError> {
+) -> Result<(Client, mpsc::UnboundedReceiver<ConnectionChange>), BusError> {
     let deadline = settings.patience.map(|patience| Instant::now() + patience);
     let (heard, events) = mpsc::unbounded_channel();
     let addresses: Vec<&str> = settings.url.split(',').map(str::trim).collect();
@@ -209,7 +209,7 @@ pub async fn leave_if_silent(client: &Client, silence: &mut Silence) {
 fn options(
     settings: &BusSettings,
     rotation: Option<Arc<Rotation>>,
-    heard: mpsc::UnboundedSender<Link>,
+    heard: mpsc::UnboundedSender<ConnectionChange>,
 ) -> ConnectOptions {
     let reached = rotation.clone();
     let mut options = ConnectOptions::new()
@@ -224,11 +224,11 @@ fn options(
                 rotation.connected();
             }
             let link = match event {
-                Event::Connected => Some(Link::Up),
-                Event::Disconnected => Some(Link::Down),
-                Event::SlowConsumer(_) => Some(Link::Slow),
-                Event::ServerError(error) => Some(Link::Refused(error.to_string())),
-                Event::Closed => Some(Link::Refused("the connection is closed".into())),
+                Event::Connected => Some(ConnectionChange::Up),
+                Event::Disconnected => Some(ConnectionChange::Down),
+                Event::SlowConsumer(_) => Some(ConnectionChange::Slow),
+                Event::ServerError(error) => Some(ConnectionChange::Refused(error.to_string())),
+                Event::Closed => Some(ConnectionChange::Refused("the connection is closed".into())),
                 _ => None,
             };
             if let Some(link) = link {

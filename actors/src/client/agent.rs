@@ -10,7 +10,7 @@ use actix::{
     WrapFuture,
 };
 use async_nats::{Client, Message as BusMessage};
-use bus::{BusSettings, Link, random_id};
+use bus::{BusSettings, ConnectionChange, random_id};
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{
     Alive, Code, Epoch, LeaderBeat, LeaderId, Opened, SessionId, Tenant, WIRE_VERSION, decode,
@@ -309,23 +309,23 @@ impl StreamHandler<BusMessage> for AgentActor {
     }
 }
 
-impl StreamHandler<Link> for AgentActor {
-    fn handle(&mut self, link: Link, context: &mut Context<Self>) {
+impl StreamHandler<ConnectionChange> for AgentActor {
+    fn handle(&mut self, link: ConnectionChange, context: &mut Context<Self>) {
         match link {
-            Link::Up => {
+            ConnectionChange::Up => {
                 for channel in locked(&self.parts.channels).values() {
                     channel.reconnected();
                 }
                 self.live_soon(context);
             }
-            Link::Down => {
+            ConnectionChange::Down => {
                 tracing::info!("the connection to the broker is gone");
                 for channel in locked(&self.parts.channels).values() {
                     channel.disconnected();
                 }
             }
-            Link::Slow => tracing::warn!("messages of the broker were dropped here"),
-            Link::Refused(detail) => tracing::warn!(detail, "the broker refuses"),
+            ConnectionChange::Slow => tracing::warn!("messages of the broker were dropped here"),
+            ConnectionChange::Refused(detail) => tracing::warn!(detail, "the broker refuses"),
         }
     }
 }

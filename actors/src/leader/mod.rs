@@ -32,7 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::repeated::Repeated;
 use crate::storage::Storage;
 use actor::Leader;
-use bus::{BusError, BusSettings, Link, connect, random_id};
+use bus::{BusError, BusSettings, ConnectionChange, connect, random_id};
 use gateway::Router;
 use messages::LeaderMessage;
 use telemetry::Telemetry;
@@ -183,7 +183,7 @@ async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, Leade
 /// Until the candidate has left; asks it to when `shutdown` comes.
 async fn wait(
     leader: &Addr<Leader>,
-    mut links: mpsc::UnboundedReceiver<Link>,
+    mut links: mpsc::UnboundedReceiver<ConnectionChange>,
     left: &mut oneshot::Receiver<()>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), LeaderError> {
@@ -198,13 +198,13 @@ async fn wait(
                 send(leader, LeaderMessage::Leave).await?;
             }
             Some(link) = links.recv() => match link {
-                Link::Up => send(leader, LeaderMessage::Connected(true)).await?,
-                Link::Down => {
+                ConnectionChange::Up => send(leader, LeaderMessage::Connected(true)).await?,
+                ConnectionChange::Down => {
                     tracing::warn!("the broker is away");
                     send(leader, LeaderMessage::Connected(false)).await?;
                 }
-                Link::Slow => tracing::warn!("messages were dropped: the leader fell behind"),
-                Link::Refused(why) => tracing::error!(why, "the broker refused something"),
+                ConnectionChange::Slow => tracing::warn!("messages were dropped: the leader fell behind"),
+                ConnectionChange::Refused(why) => tracing::error!(why, "the broker refused something"),
             },
         }
     }

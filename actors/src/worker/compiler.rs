@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bus_schemas::{Code, Failure, ModuleHash, Tenant};
-use device::{Compiler, Halt, ModuleInfo, Watch};
+use device::{Compiler, Halt, PreparedModule, Watch};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::device_event::DeviceEvent;
@@ -189,7 +189,7 @@ impl Shared {
         }
     }
 
-    fn prepare(&self, job: &Job) -> Result<ModuleInfo, Failure> {
+    fn prepare(&self, job: &Job) -> Result<PreparedModule, Failure> {
         let watch = ImageWatch {
             stop: &job.stop,
             limits: self.limits,
@@ -265,12 +265,12 @@ mod tests {
             _: ModuleHash,
             image: &[u8],
             watch: &dyn Watch,
-        ) -> Result<ModuleInfo, Failure> {
+        ) -> Result<PreparedModule, Failure> {
             while image.starts_with(b"!") {
                 let halted = |halt: Halt| Failure::new(Code::ModuleLimit, halt.to_string());
                 watch.goes_on(1 << 10).map_err(halted)?;
             }
-            Ok(ModuleInfo {
+            Ok(PreparedModule {
                 functions: Vec::new(),
                 bytes: 0,
             })

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bus_schemas::{Failure, ModuleHash, SessionId, Tenant};
-use device::{Completion, ModuleInfo};
+use device::{Completion, PreparedModule};
 
 /// Something that the device has done.
 pub(super) enum DeviceEvent {
     Opened(SessionId, Option<Failure>),
     Closed(SessionId),
-    Prepared(ModuleHash, Result<ModuleInfo, Failure>),
+    Prepared(ModuleHash, Result<PreparedModule, Failure>),
     /// Processor time that preparing an image of a tenant took.
     Compiled(Tenant, Duration),
     Completed(Completion),

@@ -55,7 +55,7 @@ pub use sharing_domains::Share;
 use crate::publisher::BusPublisher;
 use crate::timer::Timer;
 use actor::{Drain, GpuWorker, Identity, OwnSubjects};
-use bus::{BusError, BusSettings, Link, connect, random_id};
+use bus::{BusError, BusSettings, ConnectionChange, connect, random_id};
 use device_thread::DeviceStart;
 use evidence::Evidence;
 use kernel_records::KernelRecords;
@@ -271,7 +271,7 @@ impl Parts {
 async fn wait(
     worker: actix::Addr<GpuWorker>,
     mut exited: oneshot::Receiver<Result<ExitReason, Failure>>,
-    mut links: mpsc::UnboundedReceiver<Link>,
+    mut links: mpsc::UnboundedReceiver<ConnectionChange>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<ExitReason, WorkerError> {
     let mut shutdown = std::pin::pin!(shutdown);
@@ -289,10 +289,10 @@ async fn wait(
                 worker.do_send(Drain);
             }
             Some(link) = links.recv() => match link {
-                Link::Up => tracing::info!("the broker is there"),
-                Link::Down => tracing::warn!("the broker is away"),
-                Link::Slow => tracing::warn!("messages were dropped: the worker fell behind"),
-                Link::Refused(why) => tracing::error!(why, "the broker refused something"),
+                ConnectionChange::Up => tracing::info!("the broker is there"),
+                ConnectionChange::Down => tracing::warn!("the broker is away"),
+                ConnectionChange::Slow => tracing::warn!("messages were dropped: the worker fell behind"),
+                ConnectionChange::Refused(why) => tracing::error!(why, "the broker refused something"),
             },
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bus_schemas::{Code, Failure, ModuleHash, Tenant, limits};
 use dashmap::{DashMap, DashSet};
-use device::ModuleInfo;
+use device::PreparedModule;
 use gpu_worker_core::sequencer::ImageState;
 
 use super::names::{Module, Names};
@@ -104,7 +104,7 @@ impl Modules {
     pub(super) fn prepared(
         &mut self,
         hash: ModuleHash,
-        answer: Result<ModuleInfo, Failure>,
+        answer: Result<PreparedModule, Failure>,
     ) -> Result<(), Failure> {
         let bytes = answer.as_ref().map_or(0, |info| info.bytes);
         self.weigh(hash, bytes + ENTRY);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use bus_schemas::{FunctionFingerprint, KernelKey, KernelName, Launch, ModuleHash, ModuleId};
-use device::{BlockBytes, ModuleInfo};
+use device::{BlockBytes, PreparedModule};
 use gpu_worker_core::dispatch::LaunchNeeds;
 
 /// What a launch needs to know of its module.
@@ -21,7 +21,7 @@ pub(super) struct Module {
 
 impl Module {
     /// An image as the device prepared it.
-    pub(super) fn new(hash: ModuleHash, info: ModuleInfo) -> Self {
+    pub(super) fn new(hash: ModuleHash, info: PreparedModule) -> Self {
         let functions = info.functions.iter();
         let fingerprint = |name: &str| FunctionFingerprint::new(&hash, name);
         Self {

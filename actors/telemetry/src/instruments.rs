@@ -7,7 +7,7 @@ use bus_schemas::Invariant;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
 
-use crate::meters::{Durations, Meters, Totals, gpu_attribute, tenant_attribute};
+use crate::meters::{Durations, Meters, UsageTotals, gpu_attribute, tenant_attribute};
 use crate::settings::Role;
 
 /// Makes a role's instruments. Callbacks hold the meters weakly: the meters hold instruments.
@@ -190,7 +190,7 @@ impl Instruments<'_> {
 
     /// What tenants used of a worker's device.
     fn tenants(&self) {
-        fn each(meters: &Meters, mut see: impl FnMut(&[KeyValue], &Totals)) {
+        fn each(meters: &Meters, mut see: impl FnMut(&[KeyValue], &UsageTotals)) {
             meters.each_usage(|usage| {
                 for (tenant, totals) in &usage.tenants {
                     see(

@@ -27,11 +27,11 @@ pub use error::TelemetryError;
 pub use histogram::Histogram;
 pub use logs::{LogFormat, start_logs};
 pub use meters::{
-    GpuMeters, LeaderMeters, Meters, TargetReading, TenantMeters, TenantSnapshot, Totals,
+    GpuMeters, LeaderMeters, Meters, TargetReading, TenantMeters, TenantSnapshot, UsageTotals,
 };
 pub use settings::{Role, TelemetrySettings};
 pub use span::{Span, SpanName};
-pub use trail::{Mark, Trail};
+pub use trail::{Trail, TrailMark};
 
 use context::Ids;
 use export::Export;

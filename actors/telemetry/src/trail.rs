@@ -14,7 +14,7 @@ const MARKS: usize = 4096;
 
 /// Ops that came in one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct TrailMark {
     /// The first op that had not come before.
     pub first: OpNumber,
     /// The last op.
@@ -25,7 +25,7 @@ pub struct Mark {
     pub received: Instant,
 }
 
-impl Mark {
+impl TrailMark {
     /// Ops.
     #[must_use]
     pub fn ops(&self) -> u64 {
@@ -36,7 +36,7 @@ impl Mark {
 /// One session's marks, in op order. Until the first one it holds no memory.
 #[derive(Debug, Default)]
 pub struct Trail {
-    marks: VecDeque<Mark>,
+    marks: VecDeque<TrailMark>,
     marked: OpNumber,
 }
 
@@ -60,7 +60,7 @@ impl Trail {
             self.marks.pop_front();
         }
         self.marked = last;
-        self.marks.push_back(Mark {
+        self.marks.push_back(TrailMark {
             first,
             last,
             context,
@@ -70,14 +70,14 @@ impl Trail {
 
     /// The mark that holds `op`.
     #[must_use]
-    pub fn of(&self, op: OpNumber) -> Option<&Mark> {
+    pub fn of(&self, op: OpNumber) -> Option<&TrailMark> {
         let after = self.marks.partition_point(|mark| mark.last < op);
         self.marks.get(after).filter(|mark| mark.first <= op)
     }
 
     /// The ops up to `last` are through: gives the marks that are so now, oldest first, and
     /// forgets them. What is not taken from the iterator is kept.
-    pub fn through(&mut self, last: OpNumber) -> impl Iterator<Item = Mark> + '_ {
+    pub fn through(&mut self, last: OpNumber) -> impl Iterator<Item = TrailMark> + '_ {
         std::iter::from_fn(move || self.marks.pop_front_if(|mark| mark.last <= last))
     }
 }
@@ -96,7 +96,7 @@ mod tests {
         trail.received(1, 4, None, now);
         trail.received(3, 6, None, now);
         trail.received(9, 9, None, now);
-        let ranges = |marks: Vec<Mark>| -> Vec<_> {
+        let ranges = |marks: Vec<TrailMark>| -> Vec<_> {
             marks
                 .iter()
                 .map(|mark| (mark.first, mark.last, mark.ops()))

@@ -12,8 +12,8 @@ use bus_schemas::{
     SessionId, Symbol, Window,
 };
 use device::{
-    Compiler, Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, OpResult, SharingDomain,
-    Slice,
+    Compiler, Completion, Device, DeviceInfo, FunctionInfo, OpResult, PreparedModule,
+    SharingDomain, Slice,
 };
 
 /// Whether images with a function `slow` may be compiled.
@@ -163,7 +163,7 @@ impl Compiler for TestCompiler {
         _: ModuleHash,
         image: &[u8],
         _: &dyn device::Watch,
-    ) -> Result<ModuleInfo, Failure> {
+    ) -> Result<PreparedModule, Failure> {
         let text = String::from_utf8_lossy(image);
         let Some(names) = text.strip_prefix("functions:") else {
             return Err(Failure::new(Code::BadModule, "line 1, column 1: no module"));
@@ -176,7 +176,7 @@ impl Compiler for TestCompiler {
             param_bytes: 0,
             block: device::BlockBytes::default(),
         });
-        Ok(ModuleInfo {
+        Ok(PreparedModule {
             functions: functions.collect(),
             // The image says how large it pretends to be.
             bytes: if names.contains("huge") { 200 << 20 } else { 0 },
@@ -207,7 +207,7 @@ impl Device for TestDevice {
         self.sessions.remove(&session);
     }
 
-    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<PreparedModule, Failure> {
         TestCompiler.compile(hash, image, &device::Unwatched)
     }
 

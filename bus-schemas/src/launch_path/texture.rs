@@ -38,7 +38,7 @@ pub enum Channel {
 /// What the data are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Shape {
+pub enum TextureShape {
     /// One row of elements in device memory: fetched by index, not filtered.
     #[default]
     Linear = 0,
@@ -56,7 +56,7 @@ pub struct Texture {
     /// Whether it is a surface: read and written by bytes, without sampling.
     pub surface: bool,
     /// What the data are.
-    pub shape: Shape,
+    pub shape: TextureShape,
     /// Where they lie.
     pub address: u64,
     /// Elements of a row.
@@ -153,10 +153,10 @@ impl Texture {
             normalized: flags & 8 != 0,
             srgb: flags & 16 != 0,
             shape: match word(8) {
-                0 => Shape::Linear,
-                1 => Shape::Pitched,
-                2 => Shape::Array,
-                3 => Shape::Layered,
+                0 => TextureShape::Linear,
+                1 => TextureShape::Pitched,
+                2 => TextureShape::Array,
+                3 => TextureShape::Layered,
                 _ => return None,
             },
             width: word(12),
@@ -195,7 +195,7 @@ mod tests {
     fn a_descriptor_is_read_as_it_was_written() {
         let texture = Texture {
             surface: false,
-            shape: Shape::Pitched,
+            shape: TextureShape::Pitched,
             address: 0x1000_0000_0100,
             width: 640,
             height: 480,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::Subscriber;
-use bus::{BusSettings, Link, random_id};
+use bus::{BusSettings, ConnectionChange, random_id};
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{Alive, Code, LeaderBeat, Opened, SessionId, WIRE_VERSION, decode, encode};
 use client_session::{ClientError, Driver, Opening, Session, SessionChannel, open, serve};
@@ -176,19 +176,19 @@ impl Connection {
         Session::new(channel, Arc::clone(&self.images), settings.opening)
     }
 
-    async fn receive_links(self, mut links: UnboundedReceiver<Link>) {
+    async fn receive_links(self, mut links: UnboundedReceiver<ConnectionChange>) {
         while let Some(link) = links.recv().await {
             match link {
-                Link::Up => {
+                ConnectionChange::Up => {
                     lock(&self.channels)
                         .iter()
                         .for_each(|channel| channel.reconnected());
                     self.stir.notify_one();
                 }
-                Link::Down => lock(&self.channels)
+                ConnectionChange::Down => lock(&self.channels)
                     .iter()
                     .for_each(|channel| channel.disconnected()),
-                Link::Slow | Link::Refused(_) => {}
+                ConnectionChange::Slow | ConnectionChange::Refused(_) => {}
             }
         }
     }

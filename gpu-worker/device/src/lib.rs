@@ -44,7 +44,7 @@ pub struct DeviceInfo {
 
 /// A module as a device decoded or compiled it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModuleInfo {
+pub struct PreparedModule {
     /// Entry functions in source order; a launch names one by its index.
     pub functions: Vec<FunctionInfo>,
     /// Bytes of the host's memory that it takes while it is kept.
@@ -208,7 +208,7 @@ pub trait Compiler: Send + Sync {
         hash: ModuleHash,
         image: &[u8],
         watch: &dyn Watch,
-    ) -> Result<ModuleInfo, Failure>;
+    ) -> Result<PreparedModule, Failure>;
 
     /// As [`Device::forget`].
     fn forget(&self, hash: ModuleHash);
@@ -254,7 +254,7 @@ pub trait Device: Send {
     /// # Errors
     /// [`bus_schemas::Code::BadModule`] with line and column, or
     /// [`bus_schemas::Code::NoBinary`].
-    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure>;
+    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<PreparedModule, Failure>;
 
     /// Drops what came of an image. The caller vouches that no session has it in a slot or will
     /// load it before it is prepared again.

@@ -4,7 +4,7 @@ use crate::{Position, Scalar, Space};
 
 /// One module: everything between `.version` and the end of the text.
 #[derive(Clone, Debug, Default)]
-pub struct Module<'a> {
+pub struct ParsedModule<'a> {
     /// PTX ISA version, major and minor.
     pub version: (u32, u32),
     /// What `.target` lists: `sm_80` and perhaps options.
@@ -12,9 +12,9 @@ pub struct Module<'a> {
     /// 32 or 64.
     pub address_size: u32,
     /// Module-scope variables, in order.
-    pub variables: Vec<Variable<'a>>,
+    pub variables: Vec<ParsedVariable<'a>>,
     /// Entries and functions, declarations included, in order.
-    pub functions: Vec<Function<'a>>,
+    pub functions: Vec<ParsedFunction<'a>>,
     /// `.alias name, target`.
     pub aliases: Vec<(&'a str, &'a str)>,
 }
@@ -37,7 +37,7 @@ pub enum Linkage {
 
 /// A variable declaration of any space; also a formal parameter.
 #[derive(Clone, Debug)]
-pub struct Variable<'a> {
+pub struct ParsedVariable<'a> {
     /// Where the name stands.
     pub position: Position,
     /// Who sees it.
@@ -60,7 +60,7 @@ pub struct Variable<'a> {
     pub init: Vec<Init<'a>>,
 }
 
-impl Variable<'_> {
+impl ParsedVariable<'_> {
     /// Bytes the variable takes, `None` on overflow; an unsized array takes 0.
     pub fn size(&self) -> Option<u64> {
         let one = self.scalar.size().checked_mul(u64::from(self.lanes))?;
@@ -99,7 +99,7 @@ pub enum FunctionKind {
 
 /// An entry or function.
 #[derive(Clone, Debug)]
-pub struct Function<'a> {
+pub struct ParsedFunction<'a> {
     /// Where the name stands.
     pub position: Position,
     /// Entry or function.
@@ -109,9 +109,9 @@ pub struct Function<'a> {
     /// The name.
     pub name: &'a str,
     /// What it returns (functions only).
-    pub returns: Vec<Variable<'a>>,
+    pub returns: Vec<ParsedVariable<'a>>,
     /// What it takes.
-    pub params: Vec<Variable<'a>>,
+    pub params: Vec<ParsedVariable<'a>>,
     /// `.maxntid`, missing dimensions being 1.
     pub maxntid: Option<[u32; 3]>,
     /// `.reqntid`, missing dimensions being 1.
@@ -136,7 +136,7 @@ pub enum Statement<'a> {
     /// `name:`
     Label(&'a str, Position),
     /// A declaration.
-    Variable(Variable<'a>),
+    Variable(ParsedVariable<'a>),
     /// An instruction.
     Instruction(Instruction<'a>),
     /// `name: .callprototype …`
@@ -153,9 +153,9 @@ pub struct Prototype<'a> {
     /// The label before it.
     pub name: &'a str,
     /// What is returned.
-    pub returns: Vec<Variable<'a>>,
+    pub returns: Vec<ParsedVariable<'a>>,
     /// What is taken.
-    pub params: Vec<Variable<'a>>,
+    pub params: Vec<ParsedVariable<'a>>,
 }
 
 /// `@p` or `@!p`.

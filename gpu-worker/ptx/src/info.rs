@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use crate::{
-    Function, FunctionKind, Linkage, Module, Position, PtxError, Scalar, Space, Statement, Variable,
+    FunctionKind, Linkage, ParsedFunction, ParsedModule, ParsedVariable, Position, PtxError,
+    Scalar, Space, Statement,
 };
 
 /// Where one kernel parameter lies in the parameter block.
@@ -78,7 +79,7 @@ const PARAM_LIMIT: u64 = 32_764;
 const REGISTER_LIMIT: u64 = 255;
 
 /// Registers of 32 bits that a declaration takes. Predicates have a file of their own.
-fn registers(variable: &Variable<'_>) -> u64 {
+fn registers(variable: &ParsedVariable<'_>) -> u64 {
     let words = match variable.scalar {
         Scalar::Pred => 0,
         scalar => scalar.size().div_ceil(4),
@@ -134,7 +135,7 @@ impl Declared {
 }
 
 /// Lays parameters out one behind the other, each at its alignment.
-fn layout(function: &Function<'_>) -> Result<(Vec<ParamInfo>, u32), PtxError> {
+fn layout(function: &ParsedFunction<'_>) -> Result<(Vec<ParamInfo>, u32), PtxError> {
     let mut at = 0_u64;
     let mut params = Vec::with_capacity(function.params.len());
     for param in &function.params {
@@ -171,7 +172,7 @@ fn add(
         .ok_or_else(|| PtxError::new(position, format!("too much {what} memory")))
 }
 
-impl Function<'_> {
+impl ParsedFunction<'_> {
     /// Where the shared variables of its body end that are laid out behind `at`; `u64::MAX` where
     /// that is no address.
     pub fn shared_end(&self, at: u64) -> u64 {
@@ -192,16 +193,16 @@ impl ModuleInfo {
     /// Parses an image and summarises it.
     ///
     /// # Errors
-    /// As [`Module::parse_bytes`]; also for parameters beyond what a kernel may take.
+    /// As [`ParsedModule::parse_bytes`]; also for parameters beyond what a kernel may take.
     pub fn parse(image: &[u8]) -> Result<Self, PtxError> {
-        Self::of(&Module::parse_bytes(image)?)
+        Self::of(&ParsedModule::parse_bytes(image)?)
     }
 
     /// Summarises a parsed module.
     ///
     /// # Errors
     /// Where parameters or shared memory exceed what a kernel may have.
-    pub fn of(module: &Module<'_>) -> Result<Self, PtxError> {
+    pub fn of(module: &ParsedModule<'_>) -> Result<Self, PtxError> {
         let mut info = Self {
             version: module.version,
             target: module
@@ -253,7 +254,7 @@ impl ModuleInfo {
     }
 
     /// Adds a variable, or what a declaration of it left open; `places` has those that are there.
-    fn declare<'a>(&mut self, variable: &Variable<'a>, places: &mut HashMap<&'a str, usize>) {
+    fn declare<'a>(&mut self, variable: &ParsedVariable<'a>, places: &mut HashMap<&'a str, usize>) {
         let size = variable.size().unwrap_or(0);
         let external = variable.linkage == Linkage::Extern;
         if let Some(place) = places.get(variable.name) {

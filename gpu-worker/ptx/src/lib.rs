@@ -1,6 +1,6 @@
 //! PTX parser, types and module metadata.
 //!
-//! [`Module::parse`] turns the text that NVRTC, Numba, tinygrad or Triton emit into a typed tree:
+//! [`ParsedModule::parse`] turns the text that NVRTC, Numba, tinygrad or Triton emit into a typed tree:
 //! variables, functions, statements with their line and column. The grammar is generic: an
 //! instruction is a dotted opcode with operands, so that a new opcode needs no change here.
 //! [`ModuleInfo`] is the owned summary a loader needs: entries, parameter layout, shared bytes.
@@ -19,8 +19,8 @@ mod parse;
 mod types;
 
 pub use ast::{
-    Address, Function, FunctionKind, Guard, Init, Instruction, Linkage, Module, Operand, Prototype,
-    Statement, Variable,
+    Address, FunctionKind, Guard, Init, Instruction, Linkage, Operand, ParsedFunction,
+    ParsedModule, ParsedVariable, Prototype, Statement,
 };
 pub use error::{Position, PtxError};
 pub use grid::with_grid_workspace;

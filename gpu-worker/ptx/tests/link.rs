@@ -1,6 +1,6 @@
 //! Linking: what must be an error, and where.
 
-use ptx::{LinkImage, Module, link};
+use ptx::{LinkImage, ParsedModule, link};
 
 const HEAD: &str = ".version 8.3\n.target sm_80\n.address_size 64\n";
 
@@ -112,7 +112,7 @@ fn weak_and_common_give_way() {
         "{text}"
     );
     assert!(text.contains("ret;") && !text.contains("trap;"), "{text}");
-    let module = Module::parse(&text).expect("PTX again");
+    let module = ParsedModule::parse(&text).expect("PTX again");
     assert_eq!(
         module.functions.iter().filter(|f| f.body.is_some()).count(),
         1
@@ -139,7 +139,7 @@ fn variables_are_ordered_by_their_initial_values() {
             .unwrap_or_else(|| panic!("{needle}: {text}"))
     };
     assert!(at("b = ") < at("a[2] = "), "{text}");
-    assert!(Module::parse(&text).is_ok());
+    assert!(ParsedModule::parse(&text).is_ok());
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn names_that_images_keep_to_themselves_stay_apart() {
         ".global .u32 x = 2;\n.func f() { trap; }\n.global .u64 x$image0 = x;",
     ])
     .expect("links");
-    let module = Module::parse(&text).expect("PTX again");
+    let module = ParsedModule::parse(&text).expect("PTX again");
     let mut names: Vec<_> = module.variables.iter().map(|v| v.name).collect();
     names.sort_unstable();
     names.dedup();
@@ -169,7 +169,7 @@ fn prototypes_may_differ_in_names_and_alignments() {
         ".visible .func (.param .b32 r) f(.param .b64 a, .param .align 4 .b32 b) { ret; }",
     ])
     .expect("links");
-    assert!(Module::parse(&text).is_ok(), "{text}");
+    assert!(ParsedModule::parse(&text).is_ok(), "{text}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn barriers_of_a_grid_are_there_for_who_declares_them() {
         .extern .func (.param .b32 func_retval0) cudaCGSynchronize(.param .b64 p, .param .b32 q);
         .visible .entry k() { ret; }";
     let text = linked(&[uses, ".visible .entry l() { ret; }"]).expect("links");
-    let module = Module::parse(&text).expect("PTX again");
+    let module = ParsedModule::parse(&text).expect("PTX again");
     let bodies = module.functions.iter().filter(|it| it.body.is_some());
     assert_eq!(bodies.count(), 5, "{text}");
     // A program's own definition counts.
@@ -205,7 +205,7 @@ fn results_may_be_declared_by_one_side_only() {
          .visible .entry l() { .param .b32 a; .param .align 4 .b8 b[12]; call f, (a, b); ret; }",
     ])
     .expect("links");
-    let module = Module::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let module = ParsedModule::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert!(text.contains("call (r), f$image0, (a, b)"), "{text}");
     assert!(text.contains("call f, (to0, to1)"), "{text}");
     assert!(text.contains("call (from0), g;"), "{text}");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
-use ptx::{Module, ModuleInfo, Outline};
+use ptx::{ModuleInfo, Outline, ParsedModule};
 
 const HEAD: &str =
     "//\n// made by nobody\n//\n.version 8.0\n.target sm_80, debug\n.address_size 64\n";
@@ -93,8 +93,8 @@ fn lines_keep_their_numbers() {
     }
     for kernel in [0, 7, 19] {
         let (_, image) = cut(&text, &format!("k{kernel}"));
-        let whole = Module::parse(&text).expect("it parses");
-        let part = Module::parse(&image).expect("it parses");
+        let whole = ParsedModule::parse(&text).expect("it parses");
+        let part = ParsedModule::parse(&image).expect("it parses");
         assert_eq!(part.functions.len(), 1);
         let line = part.functions[0].position.line;
         assert_eq!(line, whole.functions[kernel].position.line);

@@ -1,7 +1,9 @@
 //! The parser on real shapes of every emitter, on errors, and on garbage.
 
 use proptest::prelude::*;
-use ptx::{Function, Init, Instruction, Module, ModuleInfo, Operand, Scalar, Space, Statement};
+use ptx::{
+    Init, Instruction, ModuleInfo, Operand, ParsedFunction, ParsedModule, Scalar, Space, Statement,
+};
 
 const HEAD: &str = ".version 8.3\n.target sm_80, debug\n.address_size 64\n";
 
@@ -65,7 +67,7 @@ $L__BB0_2:
 }
 "#;
 
-fn instructions<'m, 'a>(function: &'m Function<'a>) -> Vec<&'m Instruction<'a>> {
+fn instructions<'m, 'a>(function: &'m ParsedFunction<'a>) -> Vec<&'m Instruction<'a>> {
     let body = function.body.as_deref().unwrap_or_default();
     body.iter()
         .filter_map(|s| {
@@ -80,7 +82,7 @@ fn instructions<'m, 'a>(function: &'m Function<'a>) -> Vec<&'m Instruction<'a>> 
 
 #[test]
 fn a_whole_module_becomes_a_tree() {
-    let module = Module::parse(SAMPLE).expect("the sample is PTX");
+    let module = ParsedModule::parse(SAMPLE).expect("the sample is PTX");
     assert_eq!(module.version, (8, 8));
     assert_eq!(module.target, ["sm_80"]);
     let by_name = |name: &str| {
@@ -142,7 +144,7 @@ fn constant_expressions_stand_wherever_constants_do() {
         ld.global.u32 %r1, [%r2+4*(2+1)]; ld.global.u32 %r1, [a-4+12]; st.global.u32 [(1<<4)], %r1;
         mov.v2.u32 {{%r1, %r2}}, {{(1+1), !5}}; mov.u32 %r1, a[1+1]; call f, (1+1, (2)); }}"
     );
-    let module = Module::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+    let module = ParsedModule::parse(&text).unwrap_or_else(|error| panic!("{error}"));
     let bits = |at: usize| module.variables[at].init.clone();
     assert_eq!(module.variables[0].dims, [8]);
     assert_eq!(bits(0), [19, 1, 32].map(Init::Bits));
@@ -229,7 +231,7 @@ fn errors_name_line_and_column() {
         (".version 8.3\n.global .quad x;", 2, 15, "a type"),
     ];
     for (text, line, column, words) in cases {
-        let error = Module::parse(text).expect_err(text);
+        let error = ParsedModule::parse(text).expect_err(text);
         assert_eq!(
             (error.line, error.column),
             (*line, *column),
@@ -237,7 +239,7 @@ fn errors_name_line_and_column() {
         );
         assert!(error.message.contains(words), "{text:?}: {error}");
     }
-    let error = Module::parse_bytes(b".version 8.3\n \xff").expect_err("not UTF-8");
+    let error = ParsedModule::parse_bytes(b".version 8.3\n \xff").expect_err("not UTF-8");
     assert_eq!((error.line, error.column), (2, 2));
 }
 
@@ -245,7 +247,7 @@ fn errors_name_line_and_column() {
 fn a_trailing_nul_ends_the_image() {
     let mut image = SAMPLE.as_bytes().to_vec();
     image.extend_from_slice(b"\0\xff\xff");
-    assert!(Module::parse_bytes(&image).is_ok());
+    assert!(ParsedModule::parse_bytes(&image).is_ok());
 }
 
 #[test]
@@ -256,22 +258,22 @@ fn deep_nesting_is_an_error_and_not_a_stack_overflow() {
             open.repeat(100_000),
             close.repeat(100_000)
         );
-        assert!(Module::parse(&deep).is_err());
+        assert!(ParsedModule::parse(&deep).is_err());
     }
     let scopes = format!("{HEAD}.entry k() {}", "{".repeat(100_000));
-    assert!(Module::parse(&scopes).is_err());
+    assert!(ParsedModule::parse(&scopes).is_err());
     let signs = format!("{HEAD}.global .b32 x = {}1;", "-".repeat(100_000));
-    assert!(Module::parse(&signs).is_ok());
+    assert!(ParsedModule::parse(&signs).is_ok());
 }
 
 #[test]
 fn huge_declarations_cost_no_memory() {
     let text = format!("{HEAD}.entry k() {{ .reg .b32 %r<4000000000>; ret; }}");
-    assert!(Module::parse(&text).is_ok());
+    assert!(ParsedModule::parse(&text).is_ok());
     let text = format!("{HEAD}.global .b8 x[0xffffffffffffffff][16];");
-    assert!(Module::parse(&text).is_err());
+    assert!(ParsedModule::parse(&text).is_err());
     let text = format!("{HEAD}.global .b8 x[99999999][99999] = {{{{1}},{{2}}}};");
-    assert!(Module::parse(&text).is_err());
+    assert!(ParsedModule::parse(&text).is_err());
 }
 
 proptest! {
@@ -312,7 +314,7 @@ fn an_instruction_may_follow_a_note_on_its_line() {
         # 7\n\
         tex.2d.v4.f32.f32 {f, f, f, f}|p, [t, {f, f}]; vmad.s32.s32.u32 r, r, -r.b1, r;\n\
         ld.global.u32 r, own[r+1]; ld.global.u32 r, own[1]; ret; }";
-    let module = Module::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let module = ParsedModule::parse(text).unwrap_or_else(|error| panic!("{error}"));
     let all = instructions(&module.functions[0]);
     let opcodes: Vec<_> = all.iter().map(|it| it.opcode).collect();
     let rest = ["vmad.s32.s32.u32", "ld.global.u32", "ld.global.u32", "ret"];

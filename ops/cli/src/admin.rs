@@ -22,7 +22,7 @@ use futures_util::TryStreamExt;
 use scheduler_leader_core::Placement;
 
 use crate::credentials::credentials;
-use crate::exit::{Unreachable, Usage};
+use crate::exit::{Unreachable, UsageError};
 use crate::settings::Settings;
 
 /// How long one question to the leader may take; it is asked again until the caller's patience
@@ -66,7 +66,7 @@ impl Administrator {
     pub async fn patient(credentials: &Credentials, patience: Duration) -> Result<Self> {
         if credentials.cluster_user.is_none() && !credentials.tenants.is_empty() {
             // Such as those that `warploom env` leads a shell's programs to.
-            bail!(Usage(
+            bail!(UsageError(
                 "these credentials are a tenant's, and this needs the cluster's own: see \
                  broker.credentials (WARPLOOM_BROKER_CREDENTIALS)"
                     .into()
@@ -303,13 +303,13 @@ impl Administrator {
     /// [`Usage`] when the settings make no sense, [`Unreachable`] without a broker.
     pub async fn set_tenant(&self, tenant: &Tenant, settings: &TenantSettings) -> Result<()> {
         if settings.priority > 4 {
-            bail!(Usage(format!(
+            bail!(UsageError(format!(
                 "priority {} is not 0 (highest) to 4",
                 settings.priority
             )));
         }
         if !(1..=1000).contains(&settings.weight) {
-            bail!(Usage(format!(
+            bail!(UsageError(format!(
                 "weight {} is not 1 to 1000",
                 settings.weight
             )));

@@ -11,7 +11,7 @@ use serde_json::Value;
 pub use chosen::Chosen;
 pub use kind::{show_bytes, show_time};
 
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use kind::{DAY, Kind, SECOND, US};
 
 /// A setting of the cluster.
@@ -86,25 +86,25 @@ impl ClusterSetting {
     /// The setting of this name.
     ///
     /// # Errors
-    /// [`Usage`] where there is none.
+    /// [`UsageError`] where there is none.
     pub fn named(key: &str) -> Result<&'static Self> {
         let found = CLUSTER_SETTINGS.iter().find(|setting| setting.key == key);
         found.ok_or_else(|| {
             let keys: Vec<_> = CLUSTER_SETTINGS.iter().map(|known| known.key).collect();
             let keys = keys.join(", ");
             let why = format!("the cluster has no setting {key:?}; it has {keys}");
-            anyhow!(Usage(why))
+            anyhow!(UsageError(why))
         })
     }
 
     /// Reads a value as people write it.
     ///
     /// # Errors
-    /// [`Usage`] where it is none, or out of range: says what is.
+    /// [`UsageError`] where it is none, or out of range: says what is.
     pub fn parse(&self, text: &str) -> Result<Value> {
         self.kind.read(text).ok_or_else(|| {
             let (key, wanted) = (self.key, self.kind.wanted());
-            anyhow!(Usage(format!("{key}={text} is not {wanted}")))
+            anyhow!(UsageError(format!("{key}={text} is not {wanted}")))
         })
     }
 
@@ -120,7 +120,7 @@ fn check(settings: &ClusterSettings) -> Result<()> {
     let (quantum, window) = (settings.quantum_ns, settings.window_ns);
     if quantum > window {
         let (quantum, window) = (show_time(quantum), show_time(window));
-        bail!(Usage(format!(
+        bail!(UsageError(format!(
             "a quantum of {quantum} does not fit in a window of {window}: set a larger window or a \
              smaller quantum, both in one command if both are to change"
         )));
@@ -168,7 +168,7 @@ mod tests {
             ("floors", "0,0,0,0,300", "five"),
         ] {
             let error = ClusterSetting::named(key).unwrap().parse(text).unwrap_err();
-            assert!(error.is::<Usage>(), "{key}={text}");
+            assert!(error.is::<UsageError>(), "{key}={text}");
             assert!(error.to_string().contains(says), "{error}");
         }
         let error = ClusterSetting::named("windows").unwrap_err().to_string();

@@ -5,13 +5,13 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 /// A bar for the whole, a line for each tenant.
-pub struct Progress {
+pub struct ProgressLine {
     bars: MultiProgress,
     whole: ProgressBar,
     tenants: Vec<ProgressBar>,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Shows a run of `seconds` with these tenants. Nothing is drawn where stderr is no terminal,
     /// but what is said is printed.
     pub fn new<'n>(seconds: u64, tenants: impl Iterator<Item = &'n str>) -> Self {

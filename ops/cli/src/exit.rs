@@ -17,7 +17,7 @@ pub struct Unreachable(pub String);
 /// The command was called wrongly.
 #[derive(Debug, Error)]
 #[error("E-USAGE: {0}")]
-pub struct Usage(pub String);
+pub struct UsageError(pub String);
 
 /// A setting is wrong: the text begins with its own code.
 #[derive(Debug, Error)]
@@ -34,7 +34,7 @@ pub struct Unread;
 pub fn code(error: &anyhow::Error) -> u8 {
     // A downcast sees contexts, the chain sees causes.
     let unreachable = error.is::<Unreachable>() || error.chain().any(|it| it.is::<Unreachable>());
-    let usage = error.is::<Usage>() || error.chain().any(|it| it.is::<Usage>());
+    let usage = error.is::<UsageError>() || error.chain().any(|it| it.is::<UsageError>());
     let misset = error.is::<Misset>() || error.chain().any(|it| it.is::<Misset>());
     match (unreachable, usage || misset) {
         (true, _) => UNREACHABLE,

@@ -10,7 +10,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::{Administrator, Kept};
-use crate::exit::Usage;
+use crate::exit::UsageError;
 
 /// What errors are of.
 const KERNELS: Kept = Kept {
@@ -179,17 +179,17 @@ impl Administrator {
     /// a name the newest.
     ///
     /// # Errors
-    /// [`Usage`] where there is none of that name.
+    /// [`UsageError`] where there is none of that name.
     pub async fn profile_version(&self, name: Option<&str>) -> Result<ProfileVersion> {
         let mut versions = self.profile_versions().await?;
         versions.extend(self.pinned().await?.filter(|_| name.is_some()));
         let called = |version: &&ProfileVersion| name.is_none_or(|name| version.is_called(name));
         match (versions.iter().rev().find(called), name) {
             (Some(version), _) => Ok(version.clone()),
-            (None, None) => bail!(Usage(
+            (None, None) => bail!(UsageError(
                 "nothing was measured yet: there is no profile version".into()
             )),
-            (None, Some(name)) => bail!(Usage(format!(
+            (None, Some(name)) => bail!(UsageError(format!(
                 "no profile version {name} is kept; `warploom profile list` shows which are"
             ))),
         }

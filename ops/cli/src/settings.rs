@@ -384,7 +384,7 @@ mod tests {
     fn every_model_of_the_device_can_be_set() {
         let known = KNOWN.iter().find(|known| known.key == "worker.model");
         let known = known.expect("a setting");
-        let words: Vec<_> = device_cpu::Model::words().collect();
+        let words: Vec<_> = device_cpu::DeviceModel::words().collect();
         assert!(matches!(Kind::of(known), Kind::OneOf(named) if named == words));
         for word in words {
             assert!(known.help.contains(word), "{word}");

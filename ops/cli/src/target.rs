@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::exit::Usage;
+use crate::exit::UsageError;
 
 /// Units, longest name first where one ends in another.
 const UNITS: [(&str, f64); 3] = [("us", 1e3), ("ms", 1e6), ("s", 1e9)];
@@ -23,7 +23,7 @@ pub fn parse_target(text: &str) -> Result<u64> {
     });
     match parsed {
         Some(ns) if (1.0..=LONGEST).contains(&ns) => Ok(ns.round() as u64),
-        _ => bail!(Usage(format!(
+        _ => bail!(UsageError(format!(
             "target {text:?} is no time such as 20ms, 1.5s or 800us, at most an hour; `none` takes \
              it away"
         ))),
@@ -57,7 +57,10 @@ mod tests {
         }
         for text in ["", "20", "ms", "-3ms", "0ms", "2h", "1e30s", "NaNms"] {
             let error = parse_target(text).unwrap_err();
-            assert!(error.downcast_ref::<Usage>().is_some(), "{text}: {error}");
+            assert!(
+                error.downcast_ref::<UsageError>().is_some(),
+                "{text}: {error}"
+            );
         }
         let shown = [20_000_000, 1_250_000_000, 800_000, 1_500, 12].map(duration);
         assert_eq!(shown, ["20 ms", "1.25 s", "800 us", "1.5 us", "0.01 us"]);

@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow};
 use telemetry::{LogFormat, Role, Telemetry, TelemetrySettings, start_logs};
 
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::settings::Settings;
 
 /// Sends logs to stderr as the settings say.
@@ -14,9 +14,9 @@ pub fn logs(settings: &Settings) -> Result<()> {
     let format: LogFormat = settings
         .text("log.format")
         .parse()
-        .map_err(|error| Usage(format!("log.format: {error}")))?;
+        .map_err(|error| UsageError(format!("log.format: {error}")))?;
     start_logs(settings.text("log.filter"), format)
-        .map_err(|error| Usage(format!("log.filter: {error}")).into())
+        .map_err(|error| UsageError(format!("log.filter: {error}")).into())
 }
 
 /// Telemetry as the settings say; off unless an endpoint is set.

@@ -17,7 +17,7 @@ use warploom_cli::global::Global;
 
 /// The laboratory's commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum LabCommand {
     /// Measures; `warploom bench` lists the benchmarks
     Bench(bench::BenchArgs),
     /// Three tenants share two devices; the leader is killed half-way; everything is verified
@@ -39,15 +39,15 @@ pub enum Command {
 ///
 /// # Errors
 /// As the command's own.
-pub fn run(command: &Command, global: &Global) -> Result<ExitCode> {
+pub fn run(command: &LabCommand, global: &Global) -> Result<ExitCode> {
     let (settings, json) = (&global.settings()?, global.json);
     let done = match command {
-        Command::Bench(args) => block_on(bench::bench(args, settings, json)),
-        Command::Demo(args) => block_on(demo::demo(args, settings, json)),
-        Command::Chaos(args) => block_on(chaos::chaos(args, settings, json)),
-        Command::Sim(command) => sim::sim(command, json),
-        Command::DemoTenant(args) => demo::run_tenant(args, settings),
-        Command::ChaosProgram(args) => chaos::run_program(args, settings),
+        LabCommand::Bench(args) => block_on(bench::bench(args, settings, json)),
+        LabCommand::Demo(args) => block_on(demo::demo(args, settings, json)),
+        LabCommand::Chaos(args) => block_on(chaos::chaos(args, settings, json)),
+        LabCommand::Sim(command) => sim::sim(command, json),
+        LabCommand::DemoTenant(args) => demo::run_tenant(args, settings),
+        LabCommand::ChaosProgram(args) => chaos::run_program(args, settings),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -10,7 +10,7 @@ mod reference;
 
 use crate::compare::read_into;
 use crate::gpu::Launches;
-use crate::{Error, Gpu, Random, Tolerance, Verdict, Workload};
+use crate::{Error, Gpu, Random, Tolerance, Verification, Workload};
 use device::OnDevice;
 use model::{CONTEXT, Model, VOCABULARY};
 use reference::Reference;
@@ -139,7 +139,7 @@ impl<G: Gpu> Workload<G> for Chat {
         self.decode(gpu)
     }
 
-    fn verify(&mut self) -> Verdict {
+    fn verify(&mut self) -> Verification {
         let (logits, token) = self.answer.split_at(ANSWER - 4);
         read_into(logits, &mut self.logits);
         let token = u32::from_le_bytes(token.as_chunks::<4>().0[0]);
@@ -150,7 +150,7 @@ impl<G: Gpu> Workload<G> for Chat {
         // The device goes on from its own token, so the reference does too.
         self.token = token.min(VOCABULARY as u32 - 1);
         self.position += 1;
-        Verdict::from_difference(difference)
+        Verification::from_difference(difference)
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
         (chat, expected)
     }
 
-    fn verdict(chat: &mut Chat) -> Verdict {
+    fn verdict(chat: &mut Chat) -> Verification {
         Workload::<crate::gpu::tests::NoGpu>::verify(chat)
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let (mut chat, _) = answered(3);
         assert_eq!(
             verdict(&mut chat),
-            Verdict {
+            Verification {
                 verified: true,
                 detail: None
             }

@@ -15,7 +15,7 @@ mod train;
 
 use crate::Gpu;
 
-pub use bench::{Check, Checked, Failure, Wrong};
+pub use bench::{Check, CheckFailure, Checked, Wrong};
 
 /// All checks. Between them they launch every entry but those of
 /// [`FAULTY`](crate::kernels::FAULTY) and [`RUNTIME`](crate::kernels::RUNTIME).

@@ -47,4 +47,4 @@ pub use params::Params;
 pub use random::Random;
 pub use search::Search;
 pub use train::Train;
-pub use workload::{Error, Outcome, Verdict, Workload};
+pub use workload::{Error, RequestOutcome, Verification, Workload};

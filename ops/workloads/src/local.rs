@@ -13,7 +13,7 @@ use bus_schemas::{
     Failure, Launch, ModuleHash, Op, Parcel, SessionId, Window, limits, write_descriptor,
 };
 use bytes::Bytes;
-use device::{Completion, Device, ModuleInfo, OpSpan, Slice};
+use device::{Completion, Device, OpSpan, PreparedModule, Slice};
 
 use crate::{FunctionId, Gpu, ModuleId};
 
@@ -54,7 +54,7 @@ pub struct Local<D: Device> {
     window: Window,
     /// Where the next allocation goes; addresses are never used twice.
     free: u64,
-    modules: Vec<(ModuleHash, ModuleInfo)>,
+    modules: Vec<(ModuleHash, PreparedModule)>,
     pending: Pending,
     next_op: u64,
     next_position: u64,

@@ -6,7 +6,7 @@
 
 use crate::compare::{matmul, read_into, to_bytes, words_to_bytes};
 use crate::gpu::Launches;
-use crate::{Error, FunctionId, Gpu, Params, Random, Tolerance, Verdict, Workload, kernels};
+use crate::{Error, FunctionId, Gpu, Params, Random, Tolerance, Verification, Workload, kernels};
 
 const NAME: &str = "search";
 
@@ -181,7 +181,7 @@ impl<G: Gpu> Workload<G> for Search {
         device.rank(gpu, words, &mut self.answer).map_err(failed)
     }
 
-    fn verify(&mut self) -> Verdict {
+    fn verify(&mut self) -> Verification {
         read_into(&self.answer, &mut self.ranks);
         let Batch { words, expected } = &mut self.batches[self.next];
         let expected =
@@ -189,7 +189,7 @@ impl<G: Gpu> Workload<G> for Search {
         let what = format!("probabilities of batch {}", self.next);
         let difference = TOLERANCE.difference(&what, &self.ranks, expected);
         self.next = (self.next + 1) % BATCHES;
-        Verdict::from_difference(difference)
+        Verification::from_difference(difference)
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
         )
     }
 
-    fn verdict(search: &mut Search) -> Verdict {
+    fn verdict(search: &mut Search) -> Verification {
         Workload::<crate::gpu::tests::NoGpu>::verify(search)
     }
 

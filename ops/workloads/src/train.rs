@@ -10,7 +10,7 @@ mod shape;
 
 use crate::compare::{matmul, read_into, transpose};
 use crate::gpu::Launches;
-use crate::{Error, Gpu, Random, Tolerance, Verdict, Workload};
+use crate::{Error, Gpu, Random, Tolerance, Verification, Workload};
 use device::OnDevice;
 use shape::{
     BATCHES, Batch, DECAY, HIDDEN, INPUTS, OUTPUTS, RATE, SAMPLES, STATE, WEIGHTS1, WEIGHTS2,
@@ -137,14 +137,14 @@ impl<G: Gpu> Workload<G> for Train {
         Ok(count)
     }
 
-    fn verify(&mut self) -> Verdict {
+    fn verify(&mut self) -> Verification {
         let mut state = std::mem::take(&mut self.state);
         read_into(&self.answer, &mut state);
         let what = format!("weights and loss after step {}", self.step);
         let difference = TOLERANCE.difference(&what, &state, self.expected(self.step));
         self.state = state;
         self.step = (self.step + 1) % EPOCH;
-        Verdict::from_difference(difference)
+        Verification::from_difference(difference)
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::compare::to_bytes;
 
-    fn verdict(train: &mut Train) -> Verdict {
+    fn verdict(train: &mut Train) -> Verification {
         Workload::<crate::gpu::tests::NoGpu>::verify(train)
     }
 

@@ -27,14 +27,14 @@ impl<E: std::error::Error + Send + Sync + 'static> Error<E> {
 
 /// Whether a result equals the reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Verification {
     /// True if every value does.
     pub verified: bool,
     /// The first difference, where there is one.
     pub detail: Option<String>,
 }
 
-impl Verdict {
+impl Verification {
     /// The verdict on what a comparison found: nothing means verified.
     pub(crate) fn from_difference(detail: Option<String>) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Verdict {
 
 /// What came of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RequestOutcome {
     /// Kernel launches it took.
     pub launches: u64,
     /// True if the whole result equals the reference.
@@ -77,16 +77,16 @@ pub trait Workload<G: Gpu>: Send {
 
     /// Compares the result of the last [`run`](Workload::run) with the reference,
     /// in full, on the host only. Call it once after each run.
-    fn verify(&mut self) -> Verdict;
+    fn verify(&mut self) -> Verification;
 
     /// [`run`](Workload::run) and [`verify`](Workload::verify) in one.
     ///
     /// # Errors
     /// As [`run`](Workload::run).
-    fn request(&mut self, gpu: &mut G) -> Result<Outcome, Error<G::Error>> {
+    fn request(&mut self, gpu: &mut G) -> Result<RequestOutcome, Error<G::Error>> {
         let launches = self.run(gpu)?;
-        let Verdict { verified, detail } = self.verify();
-        Ok(Outcome {
+        let Verification { verified, detail } = self.verify();
+        Ok(RequestOutcome {
             launches,
             verified,
             detail,

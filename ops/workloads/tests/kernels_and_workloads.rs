@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bus_schemas::{Failure, ModuleHash, SessionId, Window};
-use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, SharingDomain, Slice};
+use device::{Completion, Device, DeviceInfo, Interrupt, PreparedModule, SharingDomain, Slice};
 use device_cpu::{CpuConfig, CpuDevice};
 use workloads::local::{Endless, suite};
 
@@ -51,7 +51,7 @@ impl Device for Stormy {
     fn close(&mut self, session: SessionId) {
         self.device.close(session);
     }
-    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<PreparedModule, Failure> {
         self.device.prepare(hash, image)
     }
     fn forget(&mut self, hash: ModuleHash) {

@@ -114,8 +114,8 @@ fn checks_pass_what_their_kernels_take_and_see_that_nothing_ran() {
     for check in checks::all::<Clerk>() {
         let mut clerk = Clerk::default();
         match (check.run)(&mut clerk) {
-            Err(checks::Failure::Wrong(_)) => {}
-            Err(checks::Failure::Device(mistake)) => panic!("{:?}: {mistake}", check.entries),
+            Err(checks::CheckFailure::Wrong(_)) => {}
+            Err(checks::CheckFailure::Device(mistake)) => panic!("{:?}: {mistake}", check.entries),
             // It has no result that could be wrong.
             Ok(()) if check.entries == ["empty"] => {}
             Ok(()) => panic!("{:?}: zeros passed", check.entries),

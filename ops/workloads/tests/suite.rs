@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, Memory, Program};
-use ptx::Module;
+use ptx::ParsedModule;
 use workloads::suite::{CASES, Case};
 
 const BASE: u64 = 0x1000_0000_0000;
@@ -69,7 +69,7 @@ fn the_suite_computes_what_native_loops_do() {
 fn the_suite_leaves_the_same_bits() {
     for case in &CASES {
         let results = [Isa::Avx2, Isa::Native].map(|isa| {
-            let module = Module::parse(case.ptx).expect(case.name);
+            let module = ParsedModule::parse(case.ptx).expect(case.name);
             let program = Program::build_for(&module, isa).expect(case.name);
             // A few blocks are enough.
             run(case, &program, case.grid.map(|blocks| blocks.min(6)), 1)

@@ -5,7 +5,7 @@
 use device_cpu::{
     Engine, EngineConfig, Grid, Instance, Isa, LaunchError, Memory, Program, Progress, Stats,
 };
-use ptx::{LinkImage, Module, ModuleInfo};
+use ptx::{LinkImage, ModuleInfo, ParsedModule};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -77,7 +77,7 @@ fn launch(
 }
 
 /// Runs every entry.
-fn run(program: &Arc<Program>, module: &Module<'_>, seed: u64) -> Option<Deeds> {
+fn run(program: &Arc<Program>, module: &ParsedModule<'_>, seed: u64) -> Option<Deeds> {
     let mut memory = Memory::new(BASE, 128 << 20, 32 << 20).ok()?;
     memory.alloc(BASE, BUFFER).ok()?;
     let start: Vec<u8> = (0..BUFFER).map(|at| ((at * 7) >> 3) as u8).collect();
@@ -122,7 +122,7 @@ fn run(program: &Arc<Program>, module: &Module<'_>, seed: u64) -> Option<Deeds> 
 /// same: native code and the interpreter it stands for, and now and then the portable lane loops.
 pub(crate) fn exercise(bytes: &[u8]) {
     let _ = ModuleInfo::parse(bytes);
-    let Ok(module) = Module::parse_bytes(bytes) else {
+    let Ok(module) = ParsedModule::parse_bytes(bytes) else {
         return;
     };
     let seed = seed(bytes);

@@ -12,7 +12,7 @@ fn an_image_is_prepared_once_and_used_by_those_who_gave_it() {
     );
     let _ = modules.prepared(
         hash,
-        Ok(ModuleInfo {
+        Ok(PreparedModule {
             functions: Vec::new(),
             bytes: 0,
         }),
@@ -32,7 +32,7 @@ fn what_no_session_uses_goes_when_it_is_too_much_the_oldest_first() {
     for hash in hashes {
         modules.hold(&tenant, hash, u64::MAX);
         assert!(modules.give(&tenant, hash));
-        let info = ModuleInfo {
+        let info = PreparedModule {
             functions: Vec::new(),
             bytes: UNUSED / 2,
         };
@@ -88,7 +88,7 @@ fn what_nobody_waits_for_is_given_up_while_it_is_prepared() {
 }
 
 fn prepared(modules: &mut Modules, hash: ModuleHash, bytes: u64) -> Result<(), Code> {
-    let info = ModuleInfo {
+    let info = PreparedModule {
         functions: Vec::new(),
         bytes: bytes - ENTRY,
     };
@@ -190,7 +190,7 @@ fn what_is_being_prepared_stays() {
     modules.release(&tenant, &[hash]);
     assert!(modules.surplus().is_empty() && modules.is_given(&tenant, hash));
     assert_eq!(modules.preparing(), [hash]);
-    let info = ModuleInfo {
+    let info = PreparedModule {
         functions: Vec::new(),
         bytes: UNUSED,
     };

@@ -7,7 +7,7 @@ mod usage;
 
 pub use leader::{GpuMeters, LeaderMeters};
 pub use tenant::TenantMeters;
-pub use usage::{TargetReading, Totals};
+pub use usage::{TargetReading, UsageTotals};
 
 pub(crate) use tenant::{gpu_attribute, tenant_attribute};
 pub(crate) use times::Durations;
@@ -45,7 +45,7 @@ pub struct TenantSnapshot {
     /// Execution times, nanoseconds.
     pub executions: Histogram,
     /// What it used, all incarnations heard of.
-    pub totals: Totals,
+    pub totals: UsageTotals,
 }
 
 impl Meters {
@@ -125,14 +125,17 @@ impl Meters {
     /// Takes in a worker's usage. Its numbers are totals since its incarnation began, so it may
     /// come any number of times; an older one than was seen is ignored.
     pub fn usage(&self, gpu: GpuId, usage: &Usage) {
-        let mut tenants = BTreeMap::<Tenant, Totals>::new();
+        let mut tenants = BTreeMap::<Tenant, UsageTotals>::new();
         for row in &usage.sessions {
-            tenants.entry(row.tenant.clone()).or_default().add(&Totals {
-                launches: row.launches,
-                sm_ns: row.sm_ns,
-                device_ns: row.device_ns,
-                byte_ms: row.byte_ms,
-            });
+            tenants
+                .entry(row.tenant.clone())
+                .or_default()
+                .add(&UsageTotals {
+                    launches: row.launches,
+                    sm_ns: row.sm_ns,
+                    device_ns: row.device_ns,
+                    byte_ms: row.byte_ms,
+                });
         }
         let mut all = lock(&self.usage);
         let entry = all.entry(usage.incarnation).or_default();
@@ -166,7 +169,7 @@ impl Meters {
     /// Every tenant known, by name.
     #[must_use]
     pub fn tenants(&self) -> Vec<TenantSnapshot> {
-        let mut totals = BTreeMap::<Tenant, Totals>::new();
+        let mut totals = BTreeMap::<Tenant, UsageTotals>::new();
         for usage in lock(&self.usage).values() {
             for (tenant, used) in &usage.tenants {
                 totals.entry(tenant.clone()).or_default().add(used);
@@ -175,7 +178,7 @@ impl Meters {
         for tenant in lock(&self.tenants).keys() {
             totals.entry(tenant.clone()).or_default();
         }
-        let snapshot = |(tenant, totals): (Tenant, Totals)| {
+        let snapshot = |(tenant, totals): (Tenant, UsageTotals)| {
             let meters = self.tenant(&tenant);
             TenantSnapshot {
                 requests: meters.requests(),

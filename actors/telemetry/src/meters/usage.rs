@@ -6,7 +6,7 @@ use bus_schemas::{GpuId, Tenant};
 
 /// What tenants used: totals that only grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Totals {
+pub struct UsageTotals {
     /// Launches run.
     pub launches: u64,
     /// SM-nanoseconds.
@@ -17,7 +17,7 @@ pub struct Totals {
     pub byte_ms: u64,
 }
 
-impl Totals {
+impl UsageTotals {
     /// Core credits: SMs busy times seconds.
     #[must_use]
     pub fn core_credits(&self) -> f64 {
@@ -50,7 +50,7 @@ pub(crate) struct GpuUsage {
     pub(crate) active_ns: u64,
     pub(crate) starved_ns: u64,
     pub(crate) saved: u64,
-    pub(crate) tenants: BTreeMap<Tenant, Totals>,
+    pub(crate) tenants: BTreeMap<Tenant, UsageTotals>,
 }
 
 /// A tenant's target and how it is met, as its leader counts.

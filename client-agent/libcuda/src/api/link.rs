@@ -97,7 +97,7 @@ fn texts(kind: c_int, bytes: &[u8]) -> std::result::Result<Vec<Vec<u8>>, Wrong> 
 /// The images as one. A single one that needs no other stays as it is.
 fn linked(images: &[(String, Vec<u8>)]) -> std::result::Result<Vec<u8>, Wrong> {
     if let [(_, only)] = images {
-        let parsed = ptx::Module::parse_bytes(only);
+        let parsed = ptx::ParsedModule::parse_bytes(only);
         let module = parsed.map_err(|error| (Status::INVALID_PTX, error.to_string()))?;
         if module
             .functions
@@ -108,7 +108,7 @@ fn linked(images: &[(String, Vec<u8>)]) -> std::result::Result<Vec<u8>, Wrong> {
         }
     }
     let one = |(name, image): &(String, Vec<u8>)| {
-        ptx::Module::parse_bytes(image)
+        ptx::ParsedModule::parse_bytes(image)
             .err()
             .map(|error| (Status::INVALID_PTX, format!("input `{name}`, {error}")))
     };

@@ -7,7 +7,7 @@ mod sampling;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
-use bus_schemas::{Shape, TEXTURE_BYTES, Texture};
+use bus_schemas::{TEXTURE_BYTES, Texture, TextureShape};
 
 pub(crate) use resource::{Resource, View};
 pub(crate) use sampling::Sampling;
@@ -87,7 +87,7 @@ pub(crate) fn create(
 ) -> Result<Handle<Sampled>> {
     let device = device()?;
     let data = resource.data(view.as_ref())?;
-    if data.shape == Shape::Linear || data.shape == Shape::Pitched {
+    if data.shape == TextureShape::Linear || data.shape == TextureShape::Pitched {
         // Behind the last row there need be nothing.
         let rows = u64::from(data.height.max(1));
         let bytes = (rows - 1) * data.pitch + u64::from(data.width) * data.element();

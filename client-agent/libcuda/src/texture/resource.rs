@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 
-use bus_schemas::{Channel, Shape, Texture};
+use bus_schemas::{Channel, Texture, TextureShape};
 
 use crate::abi::Handle;
 use crate::array::{Array, Element};
@@ -104,7 +104,7 @@ impl Resource {
             return Err(Status::INVALID_VALUE);
         }
         Ok(Texture {
-            shape: Shape::Linear,
+            shape: TextureShape::Linear,
             width: width as u32,
             pitch: bytes,
             slice: bytes,
@@ -127,7 +127,7 @@ impl Resource {
             return Err(Status::INVALID_VALUE);
         }
         Ok(Texture {
-            shape: Shape::Pitched,
+            shape: TextureShape::Pitched,
             width: width as u32,
             height: height as u32,
             pitch,
@@ -142,8 +142,8 @@ fn of_array(array: &Array, view: Option<&View>) -> Result<Texture> {
     let shape = array.descriptor;
     let whole = Texture {
         shape: match shape.is_layered() {
-            true => Shape::Layered,
-            false => Shape::Array,
+            true => TextureShape::Layered,
+            false => TextureShape::Array,
         },
         width: shape.width as u32,
         height: shape.height as u32,
@@ -194,7 +194,7 @@ impl View {
         }
         let sizes = [whole.width, whole.height, whole.depth].map(|size| size as usize);
         let [first, last] = self.layers;
-        let layered = whole.shape == Shape::Layered;
+        let layered = whole.shape == TextureShape::Layered;
         if self.sizes != sizes
             || self.levels != [0; 2]
             || first > last
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_view_shows_layers_and_other_elements() {
         let whole = Texture {
-            shape: Shape::Layered,
+            shape: TextureShape::Layered,
             width: 8,
             height: 4,
             depth: 5,

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use bus_schemas::{AddressMode, Channel, Shape, Texture};
+use bus_schemas::{AddressMode, Channel, Texture, TextureShape};
 
 use crate::status::{Result, Status};
 
@@ -54,7 +54,7 @@ impl Sampling {
             srgb: has(SRGB) && normalized_read && bytes,
             ..data
         };
-        if data.shape == Shape::Linear {
+        if data.shape == TextureShape::Linear {
             // Fetched by index: modes and filters are of no use, whatever they are.
             return Ok(sampled);
         }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn sampling_is_as_cuda_says() {
         let floats = Texture {
-            shape: Shape::Array,
+            shape: TextureShape::Array,
             channel: Channel::Float,
             bits: 32,
             ..Texture::default()
@@ -125,7 +125,7 @@ mod tests {
         };
         assert_eq!(unknown.of(floats), Err(Status::INVALID_VALUE));
         let row = Texture {
-            shape: Shape::Linear,
+            shape: TextureShape::Linear,
             ..bytes
         };
         let fetched = integers.of(row).expect("filters are of no use there");

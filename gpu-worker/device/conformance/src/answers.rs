@@ -6,7 +6,7 @@ use bus_schemas::{Code, Column, ModuleHash, Op, ResultKind, Symbol};
 use device::Device;
 
 use crate::kernels::{alloc, copy_in, copy_out, free, increment_params, launch, load};
-use crate::program::{Program, complete};
+use crate::program::{TestProgram, complete};
 
 /// Variables of every kind; a kernel uses them, or a device might leave them out.
 const VARIABLES: &str = "
@@ -39,7 +39,7 @@ const SLOT: u32 = 9;
 
 /// Symbols say where a session's own instances of a module's variables lie: copies reach them, and
 /// kernels see what was copied.
-pub(super) fn reports_symbols(device: &mut dyn Device, programs: [&mut Program; 2]) {
+pub(super) fn reports_symbols(device: &mut dyn Device, programs: [&mut TestProgram; 2]) {
     let hash = ModuleHash::of(VARIABLES.as_bytes());
     device
         .prepare(hash, VARIABLES.as_bytes())
@@ -56,7 +56,7 @@ pub(super) fn reports_symbols(device: &mut dyn Device, programs: [&mut Program; 
 }
 
 /// Looks at the variables of a session's instance; gives their addresses.
-fn variables(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) -> Vec<u64> {
+fn variables(device: &mut dyn Device, program: &mut TestProgram, hash: ModuleHash) -> Vec<u64> {
     let load = program.slice(&[
         (Op::LoadModule { slot: SLOT, hash }, &[]),
         (Op::Symbols { slot: SLOT }, &[]),
@@ -107,7 +107,7 @@ fn variables(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) -
 
 /// There are no symbols where there is no module.
 pub(super) fn misses_symbols(device: &mut dyn Device) {
-    let mut program = Program::new(5);
+    let mut program = TestProgram::new(5);
     let (session, window) = (program.session(), program.window());
     device.open(session, window, None).expect("a free window");
     let slice = program.slice(&[(Op::Symbols { slot: 0 }, &[])]);
@@ -117,7 +117,7 @@ pub(super) fn misses_symbols(device: &mut dyn Device) {
 }
 
 /// Timed events say when what comes before them was done, on a clock that goes forward.
-pub(super) fn reports_times(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) {
+pub(super) fn reports_times(device: &mut dyn Device, program: &mut TestProgram, hash: ModuleHash) {
     let address = program.window().base;
     let n = 1_000_u32;
     let params = increment_params(address, n);

@@ -14,7 +14,7 @@ use kernels::{
     Bare, PTX, alloc, copy, copy_in, copy_out, free, increment_params, launch, load, set,
 };
 
-pub use program::{Program, complete, flat_launch};
+pub use program::{TestProgram, complete, flat_launch};
 
 /// Ops with their bytes.
 type OpList = Vec<(Op, Vec<u8>)>;
@@ -74,8 +74,8 @@ pub fn run(device: &mut dyn Device) {
         "twice is once"
     );
     bad_images(device);
-    let mut one = Program::new(1);
-    let mut two = Program::new(2);
+    let mut one = TestProgram::new(1);
+    let mut two = TestProgram::new(2);
     for program in [&one, &two] {
         device
             .open(program.session(), program.window(), None)
@@ -115,7 +115,7 @@ fn bad_images(device: &mut dyn Device) {
     );
 }
 
-fn computes(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) {
+fn computes(device: &mut dyn Device, program: &mut TestProgram, hash: ModuleHash) {
     let address = program.window().base;
     let n = 1_000_u32;
     let plus = |by: u32| -> Vec<u8> { (0..n).flat_map(|i| (i + by).to_le_bytes()).collect() };
@@ -151,7 +151,7 @@ fn computes(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) {
     assert_eq!((freed.fault, freed.resident), (None, 0));
 }
 
-fn staged(device: &mut dyn Device, program: &mut Program) {
+fn staged(device: &mut dyn Device, program: &mut TestProgram) {
     let address = program.window().base + (1 << 30);
     let bytes = 1_u64 << 20;
     let data: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
@@ -170,8 +170,8 @@ fn staged(device: &mut dyn Device, program: &mut Program) {
 /// Ops of which the last fails, and how.
 fn mistakes(
     device: &dyn Device,
-    program: &Program,
-    other: &Program,
+    program: &TestProgram,
+    other: &TestProgram,
     hash: ModuleHash,
 ) -> Vec<(OpList, Code)> {
     let (address, foreign) = (program.window().base, other.window().base);
@@ -206,7 +206,12 @@ fn mistakes(
 }
 
 /// Each mistake is its session's; one other session holds memory that must stay unread.
-fn faults(device: &mut dyn Device, program: &mut Program, other: &Program, hash: ModuleHash) {
+fn faults(
+    device: &mut dyn Device,
+    program: &mut TestProgram,
+    other: &TestProgram,
+    hash: ModuleHash,
+) {
     let cases = mistakes(device, program, other, hash);
     for (index, (ops, code)) in cases.into_iter().enumerate() {
         let mut ops: Vec<_> = ops.iter().map(|(op, bytes)| (*op, &bytes[..])).collect();
@@ -232,7 +237,7 @@ fn faults(device: &mut dyn Device, program: &mut Program, other: &Program, hash:
 
 /// A new session in an old window sees nothing of the old one.
 fn reopened(device: &mut dyn Device, hash: ModuleHash) {
-    let mut program = Program::new(1);
+    let mut program = TestProgram::new(1);
     device
         .open(program.session(), program.window(), None)
         .expect("closed windows are free");

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use device::{Completion, Device, OpSpan, Slice};
 
 /// The program side of one session, for tests: packs ops as a client does.
-pub struct Program {
+pub struct TestProgram {
     session: SessionId,
     window: Window,
     priority: u8,
@@ -18,7 +18,7 @@ pub struct Program {
     position: u64,
 }
 
-impl Program {
+impl TestProgram {
     /// A program in session number `n` with a window of its own.
     #[must_use]
     pub fn new(n: u64) -> Self {

@@ -6,7 +6,7 @@ use bus_schemas::{ModuleHash, Parcel};
 use device::{Device, SharingDomain};
 
 use crate::kernels::{alloc, copy, copy_in, copy_out, free, increment_params, launch, load, set};
-use crate::program::{Program, complete};
+use crate::program::{TestProgram, complete};
 
 /// Three mebibytes and a bit: no whole number of pages.
 const BYTES: u64 = (3 << 20) + 70_000;
@@ -19,7 +19,7 @@ fn weights() -> Vec<u8> {
         .collect()
 }
 
-fn read(device: &mut dyn Device, program: &mut Program) -> Vec<u8> {
+fn read(device: &mut dyn Device, program: &mut TestProgram) -> Vec<u8> {
     let address = program.window().base;
     let slice = program.slice(&[copy_out(address, BYTES)]);
     let done = complete(device, slice);
@@ -27,7 +27,7 @@ fn read(device: &mut dyn Device, program: &mut Program) -> Vec<u8> {
     done.results[0].copied().expect("a copy to the host")
 }
 
-fn fill(device: &mut dyn Device, program: &mut Program, hash: ModuleHash, weights: &[u8]) {
+fn fill(device: &mut dyn Device, program: &mut TestProgram, hash: ModuleHash, weights: &[u8]) {
     let address = program.window().base;
     let copy = (copy_in(address, BYTES, 7), &[][..]);
     let mut slice = program.slice(&[load(hash), alloc(address, BYTES), copy]);
@@ -36,7 +36,7 @@ fn fill(device: &mut dyn Device, program: &mut Program, hash: ModuleHash, weight
 }
 
 /// Changes some of a session's bytes, by a kernel, two copies and a fill; gives what it has then.
-fn write(device: &mut dyn Device, program: &mut Program, weights: &[u8]) -> Vec<u8> {
+fn write(device: &mut dyn Device, program: &mut TestProgram, weights: &[u8]) -> Vec<u8> {
     let address = program.window().base;
     let params = increment_params(address + (1 << 20), 1_000);
     let slice = program.slice(&[
@@ -61,7 +61,7 @@ fn write(device: &mut dyn Device, program: &mut Program, weights: &[u8]) -> Vec<
 pub(super) fn keeps_writes_apart(device: &mut dyn Device, hash: ModuleHash) {
     let weights = weights();
     for first_goes in [true, false] {
-        let mut programs = [Program::new(1), Program::new(2)];
+        let mut programs = [TestProgram::new(1), TestProgram::new(2)];
         for program in &mut programs {
             let domain = Some(SharingDomain(1));
             let opened = device.open(program.session(), program.window(), domain);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Launch, ModuleHash, Op, Parcel};
 use device::{Device, SharingDomain};
-use device_conformance::{Program, complete};
+use device_conformance::{TestProgram, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 
 const SESSIONS: u64 = 8;
@@ -71,7 +71,7 @@ fn opened(
     device: &mut CpuDevice,
     mib: u64,
     domain: Option<SharingDomain>,
-) -> Result<Vec<Program>, Box<dyn Error>> {
+) -> Result<Vec<TestProgram>, Box<dyn Error>> {
     let bytes = mib << 20;
     let words = 0..(bytes / 4) as u32;
     let weights: Vec<u8> = words
@@ -82,7 +82,7 @@ fn opened(
     device.prepare(hash, PTX.as_bytes())?;
     let mut programs = Vec::new();
     for n in 1..=SESSIONS {
-        let mut program = Program::new(n);
+        let mut program = TestProgram::new(n);
         let address = program.window().base;
         device.open(program.session(), program.window(), domain)?;
         let load = Op::LoadModule { slot: 0, hash };

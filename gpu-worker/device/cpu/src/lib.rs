@@ -17,7 +17,7 @@ mod ops;
 mod shared;
 mod watched;
 
-pub use device::{CpuConfig, CpuDevice, Model};
+pub use device::{CpuConfig, CpuDevice, DeviceModel};
 pub use engine::{
     BlockOrder, Engine, EngineConfig, Grid, Instance, Program, Progress, Running, Stats,
 };

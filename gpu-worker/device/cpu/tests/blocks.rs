@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, Op, OpNumber};
 use device::{Completion, Device, Slice};
-use device_conformance::{Program as Client, flat_launch};
+use device_conformance::{TestProgram as Client, flat_launch};
 use device_cpu::{
     CpuConfig, CpuDevice, Engine, EngineConfig, Grid, Instance, LaunchError, Memory, Program,
     Progress,

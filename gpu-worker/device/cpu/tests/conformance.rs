@@ -38,8 +38,8 @@ fn a_runaway_kernel_delays_nobody_and_is_ended() {
     });
     let hash = bus_schemas::ModuleHash::of(ENDLESS.as_bytes());
     device.prepare(hash, ENDLESS.as_bytes()).expect("builds");
-    let mut one = device_conformance::Program::new(1);
-    let mut two = device_conformance::Program::new(2);
+    let mut one = device_conformance::TestProgram::new(1);
+    let mut two = device_conformance::TestProgram::new(2);
     let load = bus_schemas::Op::LoadModule { slot: 0, hash };
     for program in [&one, &two] {
         device

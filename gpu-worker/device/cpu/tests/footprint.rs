@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use device::Device;
-use device_conformance::{Program, complete, flat_launch};
+use device_conformance::{TestProgram, complete, flat_launch};
 use device_cpu::{CpuConfig, CpuDevice};
 
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
@@ -32,7 +32,7 @@ fn the_memory_of_large_blocks_is_given_back_when_the_launch_has_ended() {
         capacity: 1 << 30,
         ..CpuConfig::default()
     });
-    let (mut program, load) = Program::opened(&mut device, 1, PTX);
+    let (mut program, load) = TestProgram::opened(&mut device, 1, PTX);
     let before = resident();
     let slice = program.slice(&[(load, &[]), (flat_launch(0, 2, 1_024), &[])]);
     assert_eq!(complete(&mut device, slice).fault, None);

@@ -2,7 +2,7 @@
 //! for the engine's sums are in the order of k.
 
 use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, Memory, Program};
-use ptx::Module;
+use ptx::ParsedModule;
 use std::fmt::Write as _;
 
 const BASE: u64 = 0x1000_0000_0000;
@@ -36,7 +36,7 @@ fn run(
     [a, b]: [&[u8]; 2],
     (m, n, k): (u32, u32, u32),
 ) -> Vec<u8> {
-    let module = Module::parse(PTX).expect("parses");
+    let module = ParsedModule::parse(PTX).expect("parses");
     let program = Program::build_for(&module, isa).expect("decodes");
     let mut memory = Memory::new(BASE, 16 << 20, 16 << 20).expect("reserved");
     let size = 4 * u64::from(m * n);

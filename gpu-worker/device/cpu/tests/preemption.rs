@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Op, Parcel, SessionId};
 use device::{Completion, Device, Slice};
-use device_conformance::Program;
+use device_conformance::TestProgram;
 use device_cpu::{CpuConfig, CpuDevice};
 
 /// `mill` makes each of 32 words of a block what `n` rounds of a generator of numbers make of it;
@@ -43,7 +43,7 @@ fn launch(function: u32, blocks: u32) -> Op {
 
 /// A session's program, and where its data lies.
 struct Tenant {
-    program: Program,
+    program: TestProgram,
     data: u64,
 }
 
@@ -51,7 +51,7 @@ impl Tenant {
     /// Opens session `n`, all slices of this priority; its first slice loads the module and fills
     /// `blocks` blocks of data.
     fn open(device: &mut CpuDevice, (n, priority): (u64, u8), blocks: u64) -> Self {
-        let (program, load) = Program::opened(device, n, PTX);
+        let (program, load) = TestProgram::opened(device, n, PTX);
         let mut program = program.at(priority);
         let (address, bytes) = (program.window().base, blocks * THREADS * 4);
         let fill = Op::Set {
@@ -178,7 +178,7 @@ fn a_session_closed_while_parked_leaves_nothing() {
     assert_eq!(completions.len(), 1, "nothing of what was closed");
     assert_eq!(read(&completions[0]), milled(2, 16, 20_000));
     // All memory is there again but what the other holds.
-    let mut next = Program::new(1);
+    let mut next = TestProgram::new(1);
     device
         .open(next.session(), next.window(), None)
         .expect("free");

@@ -3,7 +3,7 @@
 
 use bus_schemas::{Code, Op};
 use device::{Completion, Device};
-use device_conformance::{Program, complete, flat_launch};
+use device_conformance::{TestProgram, complete, flat_launch};
 use device_cpu::{CpuConfig, CpuDevice};
 
 const PTX: &str = include_str!("../../../../tests/kernels/runtime.ptx");
@@ -22,8 +22,8 @@ fn device(threads: usize) -> CpuDevice {
 }
 
 /// Loads the module into a session of its own, with two buffers.
-fn begin(device: &mut dyn Device, n: u64) -> Program {
-    let (mut program, load) = Program::opened(device, n, PTX);
+fn begin(device: &mut dyn Device, n: u64) -> TestProgram {
+    let (mut program, load) = TestProgram::opened(device, n, PTX);
     let address = program.window().base;
     let bytes = 1 << 16;
     let slice = program.slice(&[(load, &[]), (Op::Alloc { address, bytes }, &[])]);

@@ -235,7 +235,7 @@ fn alloc(address: u64) -> Op {
 fn mistaken(device: &mut CpuDevice, tenant: u64, body: &str, other: u64) -> Failure {
     let outside = ".func flat_one() { call flat_one; ret; }";
     let text = text(&format!("{body}\nflat: .callprototype _ ();"), outside);
-    let (mut program, load) = device_conformance::Program::opened(device, tenant, &text);
+    let (mut program, load) = device_conformance::TestProgram::opened(device, tenant, &text);
     // The second parameter is the neighbour's memory.
     let own = program.window().base;
     let params = [own.to_le_bytes(), other.to_le_bytes()].concat();
@@ -256,7 +256,7 @@ fn a_mistake_is_its_session_s_alone() {
         watchdog: Duration::from_millis(300),
         ..CpuConfig::default()
     });
-    let mut neighbour = device_conformance::Program::new(1);
+    let mut neighbour = device_conformance::TestProgram::new(1);
     let window = neighbour.window();
     device
         .open(neighbour.session(), window, None)

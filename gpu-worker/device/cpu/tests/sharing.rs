@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bus_schemas::{Op, Parcel, SessionId};
 use device::{Device, SharingDomain};
-use device_conformance::{Program, complete};
+use device_conformance::{TestProgram, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 /// A device with programs, and what each was said to be charged last.
 struct Floor {
     device: CpuDevice,
-    programs: BTreeMap<u64, Program>,
+    programs: BTreeMap<u64, TestProgram>,
     charges: BTreeMap<SessionId, u64>,
 }
 
@@ -37,7 +37,7 @@ impl Floor {
     }
 
     fn open(&mut self, n: u64, domain: Option<SharingDomain>) {
-        let program = Program::new(n);
+        let program = TestProgram::new(n);
         let opened = self
             .device
             .open(program.session(), program.window(), domain);

@@ -3,7 +3,7 @@
 
 use bus_schemas::{FunctionFingerprint, ModuleHash, Op};
 use device::Device;
-use device_conformance::{Program, complete};
+use device_conformance::{TestProgram, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 
 /// Each thread adds to the word of its block; `FACTOR` tells one module from another. What a block
@@ -87,7 +87,7 @@ fn equal_launches_share_what_they_are_made_of_and_nothing_else() {
     for (hash, image) in hashes.iter().zip(&images) {
         device.prepare(*hash, image.as_bytes()).expect("builds");
     }
-    let mut program = Program::new(1);
+    let mut program = TestProgram::new(1);
     let window = program.window();
     device
         .open(program.session(), window, None)
@@ -123,7 +123,7 @@ fn equal_launches_share_what_they_are_made_of_and_nothing_else() {
 #[test]
 fn a_wrong_length_behind_a_right_one_is_refused() {
     let mut device = CpuDevice::new(CpuConfig::default());
-    let (mut program, load) = Program::opened(&mut device, 1, &image(1));
+    let (mut program, load) = TestProgram::opened(&mut device, 1, &image(1));
     let address = program.window().base;
     let params = [&address.to_le_bytes()[..], &[1, 0, 0, 0]].concat();
     let slice = program.slice(&[

@@ -3,7 +3,7 @@
 
 use bus_schemas::{Column, ModuleHash, Op, Symbol};
 use device::Device;
-use device_conformance::{Program as Session, complete};
+use device_conformance::{TestProgram as Session, complete};
 use device_cpu::{CpuConfig, CpuDevice, Instance, Memory, Program};
 use std::fmt::Write as _;
 use std::time::Duration;

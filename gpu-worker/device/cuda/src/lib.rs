@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
 use device::{
-    BlockBytes, Completion, Device, DeviceInfo, Feed, FunctionInfo, ModuleInfo, SharingDomain,
+    BlockBytes, Completion, Device, DeviceInfo, Feed, FunctionInfo, PreparedModule, SharingDomain,
     Slice,
 };
 
@@ -207,7 +207,7 @@ impl Device for CudaDevice {
         self.modules.remove(&hash);
     }
 
-    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<PreparedModule, Failure> {
         if let Some(linked) = self.modules.get(&hash) {
             return Ok(linked.info.clone());
         }
@@ -221,7 +221,7 @@ impl Device for CudaDevice {
         }
         let code = driver::link(image, is_ptx(image))?;
         let functions = functions(image, &Module::load(&code)?)?;
-        let info = ModuleInfo {
+        let info = PreparedModule {
             functions,
             bytes: (image.len() + code.len()) as u64,
         };

@@ -2,11 +2,11 @@
 //! machine code do not look, and compilers make such calls.
 
 use super::declaration::declaration;
-use crate::{Function, Space, Variable};
+use crate::{ParsedFunction, ParsedVariable, Space};
 use std::fmt::Write as _;
 
 /// Whether a declaration can be brought to the definition so.
-pub(super) fn is_possible(declared: &Function<'_>, defined: &Function<'_>) -> bool {
+pub(super) fn is_possible(declared: &ParsedFunction<'_>, defined: &ParsedFunction<'_>) -> bool {
     let lists = [
         &declared.params,
         &declared.returns,
@@ -25,8 +25,8 @@ fn step(size: u64, align: u64) -> u64 {
 }
 
 /// Variables as they are declared, by new names.
-fn named(list: &[Variable<'_>], prefix: &str) -> Vec<String> {
-    let one = |(at, it): (usize, &Variable<'_>)| {
+fn named(list: &[ParsedVariable<'_>], prefix: &str) -> Vec<String> {
+    let one = |(at, it): (usize, &ParsedVariable<'_>)| {
         declaration(it, &format!("{prefix}{at}"), (it.align, None))
     };
     list.iter().enumerate().map(one).collect()
@@ -34,8 +34,8 @@ fn named(list: &[Variable<'_>], prefix: &str) -> Vec<String> {
 
 /// A function called `name`, declared as the one and calling the other, which is called `target`.
 pub(super) fn text(
-    declared: &Function<'_>,
-    defined: &Function<'_>,
+    declared: &ParsedFunction<'_>,
+    defined: &ParsedFunction<'_>,
     name: &str,
     target: &str,
 ) -> String {

@@ -1,6 +1,6 @@
 //! Variables as they are declared.
 
-use crate::{Module, Operand, Space, Statement, Variable};
+use crate::{Operand, ParsedModule, ParsedVariable, Space, Statement};
 use std::fmt::Write as _;
 
 fn space(space: Space) -> &'static str {
@@ -16,7 +16,7 @@ fn space(space: Space) -> &'static str {
 
 /// A variable or parameter as it is declared; bytes of its own where several images grew it.
 pub(super) fn declaration(
-    variable: &Variable<'_>,
+    variable: &ParsedVariable<'_>,
     name: &str,
     (align, bytes): (u64, Option<u64>),
 ) -> String {
@@ -46,7 +46,7 @@ pub(super) fn declaration(
 
 /// Whether a module names an element of an array by its number: then the elements must be of the size
 /// that it takes them to be of. Else, as with most compilers, all is counted in bytes.
-pub(super) fn counts_elements(module: &Module<'_>, name: &str) -> bool {
+pub(super) fn counts_elements(module: &ParsedModule<'_>, name: &str) -> bool {
     let counts = |operand: &Operand<'_>| match operand {
         Operand::Symbol {
             name: it, index, ..

@@ -5,7 +5,7 @@
 //! resetting, whatever grid comes next. Blocks that wait spin; that all of them run at a time is
 //! for the launch to see to.
 
-use crate::{Linkage, Module};
+use crate::{Linkage, ParsedModule};
 
 /// How errors call the image.
 pub(super) const NAME: &str = "barriers of a grid";
@@ -102,7 +102,7 @@ DONE:
 ";
 
 /// Whether an image leaves such a function to be defined elsewhere.
-pub(super) fn is_needed_by(module: &Module<'_>) -> bool {
+pub(super) fn is_needed_by(module: &ParsedModule<'_>) -> bool {
     let mut functions = module.functions.iter();
     functions.any(|it| it.linkage == Linkage::Extern && FUNCTIONS.contains(&it.name))
 }

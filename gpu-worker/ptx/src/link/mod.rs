@@ -11,7 +11,7 @@ mod image;
 mod print;
 mod resolve;
 
-use crate::{Module, PtxError};
+use crate::{ParsedModule, PtxError};
 use print::Printer;
 use resolve::Resolution;
 
@@ -45,7 +45,7 @@ pub use image::{LinkError, LinkImage};
 pub fn link(images: &[LinkImage<'_>]) -> Result<String, LinkError> {
     let mut modules = Vec::with_capacity(images.len());
     for image in images {
-        let parsed = Module::parse_bytes(image.image);
+        let parsed = ParsedModule::parse_bytes(image.image);
         modules.push(parsed.map_err(|error| failed(image, error))?);
     }
     let fail = |(image, error): (usize, PtxError)| failed(&images[image], error);
@@ -55,7 +55,7 @@ pub fn link(images: &[LinkImage<'_>]) -> Result<String, LinkError> {
             name: grid::NAME,
             image: grid::IMAGE.as_bytes(),
         };
-        let parsed = Module::parse_bytes(image.image);
+        let parsed = ParsedModule::parse_bytes(image.image);
         modules.push(parsed.map_err(|error| failed(&image, error))?);
         images.push(image);
     }

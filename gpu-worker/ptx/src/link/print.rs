@@ -5,13 +5,13 @@ use super::declaration::declaration;
 use super::resolve::{Place, Resolution, Wrong};
 use crate::info::architecture;
 use crate::lex::{Lexer, Token};
-use crate::{Function, FunctionKind, Init, Linkage, Module, Scalar, Variable};
+use crate::{FunctionKind, Init, Linkage, ParsedFunction, ParsedModule, ParsedVariable, Scalar};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// Writes what the resolution kept.
 pub(super) struct Printer<'p, 'a> {
-    modules: &'p [Module<'a>],
+    modules: &'p [ParsedModule<'a>],
     resolution: &'p Resolution,
     out: String,
 }
@@ -27,7 +27,7 @@ fn linkage(linkage: Linkage) -> &'static str {
 }
 
 impl<'p, 'a> Printer<'p, 'a> {
-    pub(super) fn new(modules: &'p [Module<'a>], resolution: &'p Resolution) -> Self {
+    pub(super) fn new(modules: &'p [ParsedModule<'a>], resolution: &'p Resolution) -> Self {
         Self {
             modules,
             resolution,
@@ -127,10 +127,10 @@ impl<'p, 'a> Printer<'p, 'a> {
         }
     }
 
-    fn prototype(&mut self, image: usize, function: &Function<'a>) {
+    fn prototype(&mut self, image: usize, function: &ParsedFunction<'a>) {
         let name = self.name(image, function.name).to_owned();
-        let formals = |list: &[Variable<'a>]| {
-            let one = |it: &Variable<'a>| declaration(it, it.name, (it.align, None));
+        let formals = |list: &[ParsedVariable<'a>]| {
+            let one = |it: &ParsedVariable<'a>| declaration(it, it.name, (it.align, None));
             list.iter().map(one).collect::<Vec<_>>().join(", ")
         };
         let returns = match &function.returns[..] {

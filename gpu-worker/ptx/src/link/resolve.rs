@@ -3,7 +3,10 @@
 use super::image::LinkImage;
 use super::{adapt, declaration};
 use crate::lex::{Lexer, Token};
-use crate::{Function, FunctionKind, Init, Linkage, Module, Position, PtxError, Space, Variable};
+use crate::{
+    FunctionKind, Init, Linkage, ParsedFunction, ParsedModule, ParsedVariable, Position, PtxError,
+    Space,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// An error and the image it is in.
@@ -60,12 +63,12 @@ pub(super) struct Resolution {
 }
 
 /// Unsized shared memory, which every image may declare.
-fn is_dynamic(variable: &Variable<'_>) -> bool {
+fn is_dynamic(variable: &ParsedVariable<'_>) -> bool {
     variable.space == Space::Shared && variable.size() == Some(0)
 }
 
 /// Names that code and initial values of an image mention.
-fn mentioned<'a>(module: &Module<'a>) -> HashSet<&'a str> {
+fn mentioned<'a>(module: &ParsedModule<'a>) -> HashSet<&'a str> {
     let mut names = HashSet::new();
     for function in module
         .functions
@@ -91,7 +94,7 @@ fn mentioned<'a>(module: &Module<'a>) -> HashSet<&'a str> {
 }
 
 /// A name's appearances in one image, as others see them; `None` for what it keeps to itself.
-fn function_strength(function: &Function<'_>, defined: bool) -> Option<Strength> {
+fn function_strength(function: &ParsedFunction<'_>, defined: bool) -> Option<Strength> {
     let entry = function.kind == FunctionKind::Entry;
     match (function.linkage, function.body.is_some()) {
         (Linkage::Extern, _) => Some(Strength::Declared),
@@ -104,7 +107,7 @@ fn function_strength(function: &Function<'_>, defined: bool) -> Option<Strength>
     }
 }
 
-fn variable_strength(variable: &Variable<'_>) -> Option<Strength> {
+fn variable_strength(variable: &ParsedVariable<'_>) -> Option<Strength> {
     match variable.linkage {
         Linkage::Internal => None,
         Linkage::Extern => Some(Strength::Declared),
@@ -115,7 +118,10 @@ fn variable_strength(variable: &Variable<'_>) -> Option<Strength> {
 }
 
 impl Resolution {
-    pub(super) fn of(modules: &[Module<'_>], images: &[LinkImage<'_>]) -> Result<Self, Wrong> {
+    pub(super) fn of(
+        modules: &[ParsedModule<'_>],
+        images: &[LinkImage<'_>],
+    ) -> Result<Self, Wrong> {
         let mut seen: BTreeMap<&str, Vec<Seen>> = BTreeMap::new();
         let mut owners: HashMap<&str, HashSet<usize>> = HashMap::new();
         let mut resolution = Self::default();
@@ -175,7 +181,7 @@ impl Resolution {
     /// Finds the one definition of a name that counts.
     fn choose(
         &mut self,
-        modules: &[Module<'_>],
+        modules: &[ParsedModule<'_>],
         images: &[LinkImage<'_>],
         mentioned: &[HashSet<&str>],
         (name, seen): (&str, &[Seen]),
@@ -226,7 +232,7 @@ impl Resolution {
     /// A name without a definition: dynamic shared memory, the device's own, unused, or wrong.
     fn undefined(
         &mut self,
-        modules: &[Module<'_>],
+        modules: &[ParsedModule<'_>],
         mentioned: &[HashSet<&str>],
         (name, seen): (&str, &[Seen]),
     ) -> Result<(), Wrong> {
@@ -260,7 +266,7 @@ impl Resolution {
     }
 
     /// Gives what an image keeps to itself a name of its own where others have the name too.
-    fn rename(&mut self, modules: &[Module<'_>], owners: &HashMap<&str, HashSet<usize>>) {
+    fn rename(&mut self, modules: &[ParsedModule<'_>], owners: &HashMap<&str, HashSet<usize>>) {
         let mut taken: HashSet<String> = HashSet::new();
         for (image, module) in modules.iter().enumerate() {
             let functions = module
@@ -303,7 +309,7 @@ impl Resolution {
 }
 
 /// Alignment and bytes of a variable; zeros for a function.
-fn extent(modules: &[Module<'_>], place: Place) -> (u64, u64) {
+fn extent(modules: &[ParsedModule<'_>], place: Place) -> (u64, u64) {
     match place {
         Place::Variable(image, at) => {
             let variable = &modules[image].variables[at];
@@ -315,13 +321,13 @@ fn extent(modules: &[Module<'_>], place: Place) -> (u64, u64) {
 
 /// What parameters or results look like to a call. Names, types and alignments are spelt in many
 /// ways; what must be the same is where bytes lie.
-fn shape(list: &[Variable<'_>]) -> Vec<(Option<u64>, bool)> {
-    let one = |it: &Variable<'_>| (it.size(), it.space == Space::Reg);
+fn shape(list: &[ParsedVariable<'_>]) -> Vec<(Option<u64>, bool)> {
+    let one = |it: &ParsedVariable<'_>| (it.size(), it.space == Space::Reg);
     list.iter().map(one).collect()
 }
 
 /// Whether a function of another image is declared like its definition but for a result.
-fn differs_in_result(modules: &[Module<'_>], best: Place, other: Place) -> bool {
+fn differs_in_result(modules: &[ParsedModule<'_>], best: Place, other: Place) -> bool {
     let (Place::Function(a, x), Place::Function(b, y)) = (best, other) else {
         return false;
     };
@@ -334,7 +340,7 @@ fn differs_in_result(modules: &[Module<'_>], best: Place, other: Place) -> bool 
 }
 
 /// Whether a declaration speaks of what the definition is.
-fn fits(modules: &[Module<'_>], name: &str, best: Place, other: &Seen) -> Result<(), Wrong> {
+fn fits(modules: &[ParsedModule<'_>], name: &str, best: Place, other: &Seen) -> Result<(), Wrong> {
     let wrong = match (best, other.place) {
         (Place::Function(a, x), Place::Function(b, y)) => {
             let (a, b) = (&modules[a].functions[x], &modules[b].functions[y]);

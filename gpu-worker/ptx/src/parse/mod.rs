@@ -5,7 +5,9 @@ mod expression;
 mod variable;
 
 use crate::lex::{Lexer, Token};
-use crate::{Function, FunctionKind, Linkage, Module, Position, PtxError, Space, Variable};
+use crate::{
+    FunctionKind, Linkage, ParsedFunction, ParsedModule, ParsedVariable, Position, PtxError, Space,
+};
 
 /// What a function's head may say about its tuning: a name and numbers, which change nothing.
 const HINTS: [&str; 6] = [
@@ -157,15 +159,15 @@ impl<'a> Parser<'a> {
         Ok(names)
     }
 
-    fn module(&mut self) -> Result<Module<'a>, PtxError> {
-        let mut module = Module {
+    fn module(&mut self) -> Result<ParsedModule<'a>, PtxError> {
+        let mut module = ParsedModule {
             address_size: 64,
-            ..Module::default()
+            ..ParsedModule::default()
         };
         let mut linkage = Linkage::Internal;
         let mut versioned = false;
         loop {
-            self.grown(size_of::<Function<'_>>())?;
+            self.grown(size_of::<ParsedFunction<'_>>())?;
             match self.token {
                 Token::End if versioned => return Ok(module),
                 Token::Punct(b';') => {
@@ -192,7 +194,7 @@ impl<'a> Parser<'a> {
     fn module_directive(
         &mut self,
         name: &'a str,
-        module: &mut Module<'a>,
+        module: &mut ParsedModule<'a>,
         linkage: &mut Linkage,
     ) -> Result<(), PtxError> {
         let position = self.position;
@@ -261,7 +263,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `(.param …, .reg …)`, the opening parenthesis being current.
-    fn formals(&mut self) -> Result<Vec<Variable<'a>>, PtxError> {
+    fn formals(&mut self) -> Result<Vec<ParsedVariable<'a>>, PtxError> {
         let mut formals = Vec::new();
         self.expect(b'(', "before parameters")?;
         while !self.accept(b')')? {
@@ -280,7 +282,11 @@ impl<'a> Parser<'a> {
         Ok(formals)
     }
 
-    fn function(&mut self, kind: FunctionKind, linkage: Linkage) -> Result<Function<'a>, PtxError> {
+    fn function(
+        &mut self,
+        kind: FunctionKind,
+        linkage: Linkage,
+    ) -> Result<ParsedFunction<'a>, PtxError> {
         let mut returns = Vec::new();
         while self.token == Token::Dot("attribute") {
             self.advance()?;
@@ -296,7 +302,7 @@ impl<'a> Parser<'a> {
         } else {
             Vec::new()
         };
-        let mut function = Function {
+        let mut function = ParsedFunction {
             position,
             kind,
             linkage,
@@ -329,7 +335,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A directive of a function's head; the current token is its name.
-    fn tuning(&mut self, name: &str, function: &mut Function<'a>) -> Result<(), PtxError> {
+    fn tuning(&mut self, name: &str, function: &mut ParsedFunction<'a>) -> Result<(), PtxError> {
         let position = self.position;
         match name {
             "maxntid" => function.maxntid = Some(self.dimensions()?),
@@ -377,7 +383,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-impl<'a> Module<'a> {
+impl<'a> ParsedModule<'a> {
     /// Parses a whole module.
     ///
     /// # Errors
@@ -386,29 +392,29 @@ impl<'a> Module<'a> {
         Self::parse_watched(text, &|_| true)
     }
 
-    /// As [`Module::parse`]; `watch` is called with the bytes that the tree takes as it grows, every
+    /// As [`ParsedModule::parse`]; `watch` is called with the bytes that the tree takes as it grows, every
     /// few tokens, and says whether to go on.
     ///
     /// # Errors
-    /// As [`Module::parse`], and where it is not to go on.
+    /// As [`ParsedModule::parse`], and where it is not to go on.
     pub fn parse_watched(text: &'a str, watch: &'a dyn Fn(u64) -> bool) -> Result<Self, PtxError> {
         // Loaders pass C strings: what follows the first NUL is not part of the module.
         let text = text.split('\0').next().unwrap_or_default();
         Parser::new(text, watch)?.module()
     }
 
-    /// As [`Module::parse`], for an image of bytes; trailing NULs are ignored.
+    /// As [`ParsedModule::parse`], for an image of bytes; trailing NULs are ignored.
     ///
     /// # Errors
-    /// As [`Module::parse`]; also where the bytes are not UTF-8.
+    /// As [`ParsedModule::parse`]; also where the bytes are not UTF-8.
     pub fn parse_bytes(image: &'a [u8]) -> Result<Self, PtxError> {
         Self::parse_bytes_watched(image, &|_| true)
     }
 
-    /// As [`Module::parse_watched`], for an image of bytes; trailing NULs are ignored.
+    /// As [`ParsedModule::parse_watched`], for an image of bytes; trailing NULs are ignored.
     ///
     /// # Errors
-    /// As [`Module::parse_watched`]; also where the bytes are not UTF-8.
+    /// As [`ParsedModule::parse_watched`]; also where the bytes are not UTF-8.
     pub fn parse_bytes_watched(
         image: &'a [u8],
         watch: &'a dyn Fn(u64) -> bool,

@@ -3,7 +3,7 @@
 use super::Parser;
 use super::expression::Value;
 use crate::lex::Token;
-use crate::{Init, Linkage, Operand, PtxError, Scalar, Space, Variable};
+use crate::{Init, Linkage, Operand, ParsedVariable, PtxError, Scalar, Space};
 
 /// Most dimensions of an array and most nested braces of an initialiser.
 const DEPTH: usize = 16;
@@ -95,10 +95,10 @@ impl<'a> Parser<'a> {
         head: &Head,
         space: Space,
         linkage: Linkage,
-    ) -> Result<Variable<'a>, PtxError> {
+    ) -> Result<ParsedVariable<'a>, PtxError> {
         let position = self.position;
         let name = self.word("a variable's name")?;
-        let mut variable = Variable {
+        let mut variable = ParsedVariable {
             position,
             linkage,
             space,
@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
     }
 
     /// One parameter of a function.
-    pub(super) fn formal(&mut self, space: Space) -> Result<Variable<'a>, PtxError> {
+    pub(super) fn formal(&mut self, space: Space) -> Result<ParsedVariable<'a>, PtxError> {
         let head = self.head()?;
         self.declared(&head, space, Linkage::Internal)
     }
@@ -142,11 +142,11 @@ impl<'a> Parser<'a> {
         &mut self,
         space: Space,
         linkage: Linkage,
-        out: &mut Vec<Variable<'a>>,
+        out: &mut Vec<ParsedVariable<'a>>,
     ) -> Result<(), PtxError> {
         let head = self.head()?;
         loop {
-            self.grown(size_of::<Variable<'_>>())?;
+            self.grown(size_of::<ParsedVariable<'_>>())?;
             let mut variable = self.declared(&head, space, linkage)?;
             if self.accept(b'=')? {
                 if head.opaque {
@@ -178,7 +178,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Values between braces fill rows in order; a short row is padded with zeros.
-    fn initialiser(&mut self, variable: &mut Variable<'a>) -> Result<(), PtxError> {
+    fn initialiser(&mut self, variable: &mut ParsedVariable<'a>) -> Result<(), PtxError> {
         let position = self.position;
         let lanes = u64::from(variable.lanes);
         let unsized_head = variable.dims.first() == Some(&0);
@@ -234,7 +234,12 @@ impl<'a> Parser<'a> {
 
     /// Pads with zeros to a multiple of `row`. The zeros of short rows could outgrow the text, so
     /// a padded row is bounded.
-    fn pad_row(&self, variable: &mut Variable<'a>, row: u64, limit: u64) -> Result<(), PtxError> {
+    fn pad_row(
+        &self,
+        variable: &mut ParsedVariable<'a>,
+        row: u64,
+        limit: u64,
+    ) -> Result<(), PtxError> {
         let have = variable.init.len() as u64;
         let padded = have
             .checked_next_multiple_of(row.max(1))

@@ -9,7 +9,7 @@ use bus_schemas::ClusterSettings;
 use crate::admin::Administrator;
 use crate::calendar;
 use crate::cluster_settings::{CLUSTER_SETTINGS, ClusterSetting};
-use crate::exit::{Unreachable, Usage};
+use crate::exit::{Unreachable, UsageError};
 use crate::output;
 use crate::settings::Settings;
 use crate::table::{fitted, headed};
@@ -57,7 +57,7 @@ pub async fn cluster(command: &ClusterCommand, settings: &Settings, json: bool) 
 fn read(change: &str) -> Result<(&'static ClusterSetting, Option<serde_json::Value>)> {
     let (key, text) = change
         .split_once('=')
-        .with_context(|| Usage(format!("{change:?} is not SETTING=VALUE")))?;
+        .with_context(|| UsageError(format!("{change:?} is not SETTING=VALUE")))?;
     let setting = ClusterSetting::named(key.trim())?;
     match text.trim() {
         "default" => Ok((setting, None)),

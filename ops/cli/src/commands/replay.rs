@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::admin::Administrator;
 use crate::evidence::{Ordered, WorkerEnd};
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output;
 use crate::record::{AnchorLine, Record, Source, With, stream_blocks, whole};
 use crate::settings::Settings;
@@ -47,7 +47,7 @@ const ADOPTED: usize = 20;
 
 /// What a replay found, as `--json` prints it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Replayed {
+pub struct ReplaySummary {
     /// The launch order's digest.
     pub digest: String,
     /// Positions recomputed or adopted.
@@ -86,7 +86,7 @@ pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Resul
     if let Some(path) = &args.order {
         write(path, &order.positions)?;
     }
-    let found = Replayed {
+    let found = ReplaySummary {
         digest: order.digest.to_string(),
         positions: order.positions.len() as u64,
         adopted: order.adopted,
@@ -193,7 +193,7 @@ async fn record(args: &ReplayArgs, settings: &Settings) -> Result<Record> {
     if let Some(path) = &args.record {
         return match Source::read(path)? {
             Source::Record(record) => Ok(record),
-            Source::Listing(_) => bail!(Usage(format!(
+            Source::Listing(_) => bail!(UsageError(format!(
                 "{} holds rows of an order, which lack the inputs",
                 path.display()
             ))),

@@ -13,7 +13,7 @@ use scheduler_leader::{Events, LeaderSettings};
 use telemetry::Role;
 
 use crate::credentials::credentials;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::process::{follow_parent, has_parent, stop_signal};
 use crate::settings::Settings;
 use crate::telemetry::{logs, telemetry};
@@ -119,7 +119,7 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     worker.share = chosen(args.share.as_deref(), settings, "worker.share")?;
     worker.metering = settings.duration("worker.metering")?;
     if worker.metering.is_zero() {
-        bail!(Usage(
+        bail!(UsageError(
             "E-CONFIG-VALUE: worker.metering must be more than 0: 1s is usual".into()
         ));
     }
@@ -156,7 +156,7 @@ where
     let text = flag.unwrap_or_else(|| settings.text(key));
     Ok(text
         .parse()
-        .map_err(|error| Usage(format!("{key}: {error}")))?)
+        .map_err(|error| UsageError(format!("{key}: {error}")))?)
 }
 
 /// This program from its start, as the same process: a worker that was declared lost, because it

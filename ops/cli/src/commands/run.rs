@@ -18,8 +18,8 @@ use bus_schemas::{
 
 use crate::admin::Administrator;
 use crate::credentials::credentials;
-use crate::drop_in::{self, Variable};
-use crate::exit::{Unreachable, Usage};
+use crate::drop_in::{self, EnvVariable};
+use crate::exit::{Unreachable, UsageError};
 use crate::local::{LocalCluster, LocalOptions, Scratch};
 use crate::output;
 use crate::process;
@@ -110,7 +110,7 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
         explain(&variables, cluster.as_ref());
     }
     let [program, arguments @ ..] = &args.command[..] else {
-        return Err(Usage("no program to run".into()).into());
+        return Err(UsageError("no program to run".into()).into());
     };
     let mut command = tokio::process::Command::new(program);
     command.args(arguments).env(drop_in::SESSIONS, &sessions);
@@ -200,7 +200,7 @@ async fn prepare_tenant(
     if credentials.cluster_user.is_none() && !credentials.tenants.is_empty() {
         if args.priority.is_some() {
             let why = "--priority needs an administrator's credentials; ask yours, or leave it out";
-            return Err(Usage(why.into()).into());
+            return Err(UsageError(why.into()).into());
         }
         return Ok(());
     }
@@ -234,7 +234,7 @@ fn own_login(credentials: &Credentials, tenant: &Tenant) -> Result<Credentials> 
         return Ok(credentials.clone());
     }
     credentials.for_tenant(tenant.as_str()).with_context(|| {
-        Usage(format!(
+        UsageError(format!(
             "no login of tenant {tenant}; make it with `warploom tenant create {tenant}`"
         ))
     })
@@ -246,7 +246,7 @@ fn variables(
     tenant: &Tenant,
     devices: u32,
     program: Option<&Path>,
-) -> Result<Vec<Variable>> {
+) -> Result<Vec<EnvVariable>> {
     let library = drop_in::library(settings.given("run.library"))?;
     let folder = drop_in::folder(&state_dir(settings), &library)?;
     let present = |name: &str| std::env::var_os(name);
@@ -265,10 +265,10 @@ fn variables(
     ] {
         settings.duration(key)?;
         let value = settings.text(key).into();
-        variables.push(Variable { name, value, why });
+        variables.push(EnvVariable { name, value, why });
     }
     if let Some(version) = settings.given("client.driver_version") {
-        variables.push(Variable {
+        variables.push(EnvVariable {
             name: "WARPLOOM_CLIENT_DRIVER_VERSION",
             value: version.into(),
             why: "the version of CUDA that the driver says it speaks",
@@ -278,20 +278,20 @@ fn variables(
 }
 
 /// Whether the runtime's tables are answered, as the flag or the setting says.
-fn runtime_tables(settings: &Settings, flag: bool) -> Variable {
+fn runtime_tables(settings: &Settings, flag: bool) -> EnvVariable {
     let value = if flag {
         "on"
     } else {
         settings.text("client.runtime_tables")
     };
-    Variable {
+    EnvVariable {
         name: "WARPLOOM_CLIENT_RUNTIME_TABLES",
         value: value.into(),
         why: "whether NVIDIA's CUDA runtime is answered what it asks of its driver",
     }
 }
 
-fn explain(variables: &[Variable], cluster: Option<&LocalCluster>) {
+fn explain(variables: &[EnvVariable], cluster: Option<&LocalCluster>) {
     if let Some(cluster) = cluster {
         output::note(format_args!(
             "cluster of its own at {}",

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use crate::admin::Administrator;
 use crate::commands::admission;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output;
 use crate::settings::{Settings, parse_bytes};
 use crate::state_dir::state_dir;
@@ -89,7 +89,7 @@ pub async fn tenant(command: &TenantCommand, settings: &Settings, json: bool) ->
         TenantCommand::Create(args) => create(args, settings, &administrator, json).await,
         TenantCommand::Set(args) => {
             let Some(current) = administrator.tenant(&args.tenant).await? else {
-                bail!(Usage(format!(
+                bail!(UsageError(format!(
                     "there is no tenant {}; create it first",
                     args.tenant
                 )));
@@ -115,7 +115,7 @@ async fn create(
     json: bool,
 ) -> Result<()> {
     if administrator.tenant(&args.tenant).await?.is_some() {
-        bail!(Usage(format!(
+        bail!(UsageError(format!(
             "tenant {} exists; change it with `tenant set`",
             args.tenant
         )));
@@ -164,7 +164,8 @@ fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantS
         ("addresses", &args.addresses, &mut settings.addresses),
     ];
     let read = |name, text: &String| {
-        parse_bytes(text).with_context(|| Usage(format!("{name} {text:?} is no size such as 4GiB")))
+        parse_bytes(text)
+            .with_context(|| UsageError(format!("{name} {text:?} is no size such as 4GiB")))
     };
     for (name, text, setting) in sizes {
         if let Some(text) = text {
@@ -189,7 +190,7 @@ fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantS
     settings.cap = args.cap.unwrap_or(settings.cap);
     if args.no_group || !args.groups.is_empty() {
         let groups = Groups::new(args.groups.iter().cloned());
-        settings.groups = groups.with_context(|| Usage("these are too many groups".into()))?;
+        settings.groups = groups.with_context(|| UsageError("these are too many groups".into()))?;
     }
     if let Some(text) = &args.slo {
         settings.slo_ns = parse_target(text)?;

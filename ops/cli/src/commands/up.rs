@@ -5,7 +5,7 @@ use broker::SyncInterval;
 use bus_schemas::TenantSettings;
 use clap::Args;
 
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::local::{LocalCluster, LocalOptions};
 use crate::output;
 use crate::process;
@@ -44,13 +44,13 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
         let error = broker::Error::Servers {
             servers: options.brokers,
         };
-        bail!(Usage(error.to_string()));
+        bail!(UsageError(error.to_string()));
     }
     options.leaders = args
         .leaders
         .map_or_else(|| settings.number("up.leaders"), Ok)?;
     if options.leaders == 0 {
-        bail!(Usage(
+        bail!(UsageError(
             "up.leaders is 0: without a leader nothing runs".into()
         ));
     }
@@ -63,7 +63,7 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
     options.sync = match settings.text("broker.sync") {
         "relaxed" => SyncInterval::Relaxed,
         "always" => SyncInterval::Always,
-        other => bail!(Usage(format!(
+        other => bail!(UsageError(format!(
             "broker.sync = {other:?} is not relaxed or always"
         ))),
     };
@@ -75,7 +75,7 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
         let tenant = name
             .trim()
             .parse()
-            .with_context(|| Usage(format!("up.tenants: {name:?}")))?;
+            .with_context(|| UsageError(format!("up.tenants: {name:?}")))?;
         options.tenants.push((tenant, TenantSettings::default()));
     }
     let own = ["broker.", "cluster.", "up."];
@@ -111,7 +111,7 @@ fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
             "broker": cluster.broker.pid(),
             "brokers": servers.iter().map(broker::Server::pid).collect::<Vec<_>>(),
             "leaders": cluster.leaders.iter().map(|(_, role)| role.pid()).collect::<Vec<_>>(),
-            "workers": cluster.workers.iter().map(crate::local::Role::pid).collect::<Vec<_>>(),
+            "workers": cluster.workers.iter().map(crate::local::RoleProcess::pid).collect::<Vec<_>>(),
         });
         return output::line(line);
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::admin::Administrator;
 use crate::calendar::{DAY_MS, date, now_ms, parse};
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output;
 use crate::settings::Settings;
 use crate::table::{fitted, headed};
@@ -53,7 +53,7 @@ pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<
     let now = now_ms();
     let time = |text: &Option<String>| {
         let parsed = text.as_ref().map(|text| parse(text, now));
-        parsed.transpose().map_err(|why| anyhow!(Usage(why)))
+        parsed.transpose().map_err(|why| anyhow!(UsageError(why)))
     };
     let query = Query {
         by: args.by.clone(),

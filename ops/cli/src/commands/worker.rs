@@ -8,7 +8,7 @@ use bus_schemas::{GpuId, Incarnation, Status, WorkerStatus};
 use clap::{Args, Subcommand};
 
 use crate::admin::Administrator;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output;
 use crate::settings::Settings;
 
@@ -75,11 +75,11 @@ impl Which {
         let found: Vec<_> = live.filter(is).collect();
         match found[..] {
             [worker] => Ok(worker),
-            [] => bail!(Usage(format!(
+            [] => bail!(UsageError(format!(
                 "there is no such worker; there are {}",
                 ids(status.workers.iter())
             ))),
-            _ => bail!(Usage(format!(
+            _ => bail!(UsageError(format!(
                 "several workers have that gpu; name one by its id: {}",
                 ids(found.into_iter())
             ))),
@@ -112,7 +112,7 @@ async fn drain(args: &DrainArgs, administrator: &Administrator, json: bool) -> R
     let incarnation = args.worker.find(&before)?.incarnation;
     let after = administrator.drain(incarnation, !args.undo).await?;
     let named = Which::Incarnation(incarnation).find(&after);
-    let worker = named.with_context(|| Usage("the worker has left meanwhile".into()))?;
+    let worker = named.with_context(|| UsageError("the worker has left meanwhile".into()))?;
     tell(worker, json)?;
     if args.wait {
         left(incarnation, worker.sessions, administrator).await?;

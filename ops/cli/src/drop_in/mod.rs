@@ -132,7 +132,7 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
 
 /// A variable for a program, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
+pub struct EnvVariable {
     /// Its name.
     pub name: &'static str,
     /// Its value.
@@ -141,9 +141,9 @@ pub struct Variable {
     pub why: &'static str,
 }
 
-fn set(name: &'static str, value: impl Into<OsString>, why: &'static str) -> Variable {
+fn set(name: &'static str, value: impl Into<OsString>, why: &'static str) -> EnvVariable {
     let value = value.into();
-    Variable { name, value, why }
+    EnvVariable { name, value, why }
 }
 
 /// Texts with this between them; those that are empty are left out.
@@ -168,7 +168,7 @@ pub fn variables(
     devices: u32,
     program: Option<&Path>,
     present: impl Fn(&str) -> Option<OsString>,
-) -> Vec<Variable> {
+) -> Vec<EnvVariable> {
     let has_jax = jit_link::has_package(JAX, program, &present);
     let mut variables = libraries(folder, program, has_jax, &present);
     variables.extend(compilers(folder, &present));
@@ -198,7 +198,7 @@ fn libraries(
     program: Option<&Path>,
     has_jax: bool,
     present: &impl Fn(&str) -> Option<OsString>,
-) -> Vec<Variable> {
+) -> Vec<EnvVariable> {
     let ahead = |name, entries: Vec<PathBuf>, why| {
         let entries = entries.into_iter().map(PathBuf::into_os_string);
         set(name, joined(entries.chain(present(name)), ":"), why)
@@ -219,7 +219,7 @@ fn libraries(
 }
 
 /// What has libraries that compile for GPUs send PTX.
-fn compilers(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [Variable; 4] {
+fn compilers(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [EnvVariable; 4] {
     // The last one that fits decides.
     let warnings = present("PYTHONWARNINGS").into_iter().chain([QUIET.into()]);
     let warnings = joined(warnings, ",");
@@ -237,7 +237,7 @@ fn compilers(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [Var
 }
 
 /// The same of JAX.
-fn jax(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [Variable; 2] {
+fn jax(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [EnvVariable; 2] {
     let flags = [AT_ONCE.into()].into_iter().chain(present("XLA_FLAGS"));
     let (toolkit, flags) = (folder.join(TOOLKIT), joined(flags, " "));
     let why = "JAX finds a ptxas there, and so sends PTX";

@@ -21,7 +21,7 @@ pub use chains::{Chains, WorkerChain};
 pub use key::EvidenceKey;
 pub use manifest::{FileSum, Manifest};
 pub use model::{
-    Evidence, Fault, KILLED, Kill, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
+    Evidence, InjectedFault, KILLED, Kill, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
 };
 pub use verdict::Verdict;
 

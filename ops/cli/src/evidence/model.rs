@@ -134,7 +134,7 @@ pub const KILLED: &str = "killed";
 
 /// A line of `faults.jsonl`: what a chaos run did to its cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
+pub struct InjectedFault {
     /// Milliseconds since the run began.
     pub at_ms: u64,
     /// What was done.
@@ -159,7 +159,7 @@ pub struct Evidence {
     /// `failures.jsonl`.
     pub failures: Vec<SessionFailure>,
     /// `faults.jsonl`.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<InjectedFault>,
     /// The launch order's digest, as the record was replayed.
     pub digest: String,
     /// Where each worker's chain ends, as the record was replayed.

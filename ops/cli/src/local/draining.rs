@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use rustix::process::Signal;
 
-use super::{LocalCluster, Role};
+use super::{LocalCluster, RoleProcess};
 
 /// How long the workers, and then each leader, may take to end before they are killed.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -58,7 +58,7 @@ impl LocalCluster {
         self.workers
             .iter_mut()
             .chain(leaders)
-            .try_for_each(Role::kill)
+            .try_for_each(RoleProcess::kill)
     }
 }
 
@@ -73,7 +73,7 @@ impl Draining {
 
     /// Goes on; whether all have ended.
     fn step(&mut self, cluster: &mut LocalCluster) -> Result<bool> {
-        let mut roles: Vec<&mut Role> = match self.leaders.checked_sub(1) {
+        let mut roles: Vec<&mut RoleProcess> = match self.leaders.checked_sub(1) {
             None => cluster.workers.iter_mut().collect(),
             Some(at) => match cluster.leaders.get_mut(at) {
                 Some((_, role)) => vec![role],

@@ -19,7 +19,7 @@ use broker::{Broker, BrokerConfig, Lifetime, Routes, SyncInterval};
 use bus_schemas::{ClusterSettings, KernelKey, LeaderId, Tenant, TenantSettings};
 
 pub use disks::disk_fault;
-pub use process::Role;
+pub use process::RoleProcess;
 pub use scratch::Scratch;
 
 use disks::{Announcer, Disk};
@@ -108,9 +108,9 @@ pub struct LocalCluster {
     /// The broker.
     pub broker: Broker,
     /// The leader candidates, each with its id.
-    pub leaders: Vec<(LeaderId, Role)>,
+    pub leaders: Vec<(LeaderId, RoleProcess)>,
     /// The workers.
-    pub workers: Vec<Role>,
+    pub workers: Vec<RoleProcess>,
     options: LocalOptions,
     logs: Vec<PathBuf>,
     /// Leader candidates started so far, for their names.
@@ -238,12 +238,12 @@ impl LocalCluster {
         Ok(id)
     }
 
-    fn leader_role(&self, name: &str, id: LeaderId) -> Result<Role> {
+    fn leader_role(&self, name: &str, id: LeaderId) -> Result<RoleProcess> {
         self.role("leader", name, &["--id".to_owned(), id.to_string()])
     }
 
     /// The candidate of this id.
-    pub fn leader(&mut self, id: LeaderId) -> Option<&mut Role> {
+    pub fn leader(&mut self, id: LeaderId) -> Option<&mut RoleProcess> {
         self.leaders
             .iter_mut()
             .find(|(of, _)| *of == id)
@@ -254,13 +254,13 @@ impl LocalCluster {
     ///
     /// # Errors
     /// When the process cannot be started.
-    pub fn start_worker(&mut self, gpu: u32) -> Result<&mut Role> {
+    pub fn start_worker(&mut self, gpu: u32) -> Result<&mut RoleProcess> {
         let role = self.worker_role(gpu)?;
         self.workers.push(role);
         Ok(self.workers.last_mut().expect("just pushed"))
     }
 
-    fn worker_role(&mut self, gpu: u32) -> Result<Role> {
+    fn worker_role(&mut self, gpu: u32) -> Result<RoleProcess> {
         let mut arguments = vec!["--set".to_owned(), format!("worker.gpu={gpu}")];
         if self.options.evidence {
             arguments.push("--evidence".into());
@@ -278,7 +278,7 @@ impl LocalCluster {
     ///
     /// # Errors
     /// When the process cannot be started.
-    pub fn role(&self, command: &str, name: &str, arguments: &[String]) -> Result<Role> {
+    pub fn role(&self, command: &str, name: &str, arguments: &[String]) -> Result<RoleProcess> {
         let mut all: Vec<String> = command.split(' ').map(str::to_owned).collect();
         let credentials = self.credentials();
         let link = self.options.links.get(name);
@@ -297,7 +297,7 @@ impl LocalCluster {
             all.push(format!("{key}={value}"));
         }
         all.extend_from_slice(arguments);
-        Role::start(name, &self.options.binary, &all, &self.log(name))
+        RoleProcess::start(name, &self.options.binary, &all, &self.log(name))
     }
 
     /// Where a role's stderr goes.

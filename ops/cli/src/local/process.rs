@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// A started role. Dropped, it is killed.
 #[derive(Debug)]
-pub struct Role {
+pub struct RoleProcess {
     name: String,
     child: Child,
     log: PathBuf,
@@ -23,7 +23,7 @@ pub struct Role {
     started: Instant,
 }
 
-impl Role {
+impl RoleProcess {
     /// Starts `binary arguments…` in a process group of its own, so that Ctrl-C reaches it only
     /// through us; stdout is a pipe, stderr goes to `log`.
     ///
@@ -152,10 +152,10 @@ impl Role {
         }
     }
 
-    /// As [`Role::wait`], while others go on.
+    /// As [`RoleProcess::wait`], while others go on.
     ///
     /// # Errors
-    /// As [`Role::wait`].
+    /// As [`RoleProcess::wait`].
     pub async fn finished(&mut self, patience: Duration) -> Result<ExitStatus> {
         let asked = Instant::now();
         loop {
@@ -195,7 +195,7 @@ impl Role {
     }
 }
 
-impl Drop for Role {
+impl Drop for RoleProcess {
     fn drop(&mut self) {
         if self.is_running() {
             drop(self.kill());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::{LocalCluster, Role, new_id};
+use super::{LocalCluster, RoleProcess, new_id};
 
 /// How often the children are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -183,7 +183,7 @@ pub(super) fn how(status: ExitStatus) -> String {
 }
 
 /// What a role that ended by itself said last.
-fn with_reason(line: String, role: &Role, status: ExitStatus) -> String {
+fn with_reason(line: String, role: &RoleProcess, status: ExitStatus) -> String {
     match status.code() {
         Some(_) => format!("{line}; it said: {}", last_line(role.log())),
         None => line,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Row;
+use super::PositionRow;
 
 /// Two orders compared: what the chains are made of, which neither ids nor times are part of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,9 +40,9 @@ pub struct Apart {
     /// The position.
     pub position: u64,
     /// What the first order has there.
-    pub left: Option<Box<Row>>,
+    pub left: Option<Box<PositionRow>>,
     /// What the second has.
-    pub right: Option<Box<Row>>,
+    pub right: Option<Box<PositionRow>>,
 }
 
 impl Difference {
@@ -55,12 +55,12 @@ impl Difference {
 
 /// Compares two orders.
 #[must_use]
-pub fn difference(left: &[Row], right: &[Row]) -> Difference {
+pub fn difference(left: &[PositionRow], right: &[PositionRow]) -> Difference {
     let (left, right) = (by_worker(left), by_worker(right));
     let mut keys: Vec<_> = left.keys().chain(right.keys()).copied().collect();
     keys.sort_unstable();
     keys.dedup();
-    let rows = |of: &BTreeMap<_, Vec<Row>>, key| of.get(&key).cloned().unwrap_or_default();
+    let rows = |of: &BTreeMap<_, Vec<PositionRow>>, key| of.get(&key).cloned().unwrap_or_default();
     let gpus: Vec<GpuDifference> = keys
         .into_iter()
         .map(|key| compare(key, &rows(&left, key), &rows(&right, key)))
@@ -74,10 +74,10 @@ pub fn difference(left: &[Row], right: &[Row]) -> Difference {
 }
 
 /// Rows by device and the number of its worker, in order of position.
-fn by_worker(rows: &[Row]) -> BTreeMap<(u32, usize), Vec<Row>> {
+fn by_worker(rows: &[PositionRow]) -> BTreeMap<(u32, usize), Vec<PositionRow>> {
     let mut numbers: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-    let mut parts: BTreeMap<(u32, usize), Vec<Row>> = BTreeMap::new();
+    let mut parts: BTreeMap<(u32, usize), Vec<PositionRow>> = BTreeMap::new();
     for row in rows {
         let number = *numbers
             .entry((row.gpu, &row.incarnation))
@@ -97,7 +97,11 @@ fn by_worker(rows: &[Row]) -> BTreeMap<(u32, usize), Vec<Row>> {
     parts
 }
 
-fn compare((gpu, worker): (u32, usize), left: &[Row], right: &[Row]) -> GpuDifference {
+fn compare(
+    (gpu, worker): (u32, usize),
+    left: &[PositionRow],
+    right: &[PositionRow],
+) -> GpuDifference {
     let pairs = left.iter().zip(right);
     let same = pairs
         .take_while(|(a, b)| (a.position, a.essence()) == (b.position, b.essence()))
@@ -105,7 +109,7 @@ fn compare((gpu, worker): (u32, usize), left: &[Row], right: &[Row]) -> GpuDiffe
     let (next, other) = (left.get(same), right.get(same));
     let position = next.into_iter().chain(other).map(|row| row.position).min();
     let apart = position.map(|position| {
-        let there = |row: Option<&Row>| {
+        let there = |row: Option<&PositionRow>| {
             let row = row.filter(|row| row.position == position);
             row.cloned().map(Box::new)
         };
@@ -130,8 +134,8 @@ fn compare((gpu, worker): (u32, usize), left: &[Row], right: &[Row]) -> GpuDiffe
 mod tests {
     use super::*;
 
-    fn rows(incarnation: &str, session: &str) -> Vec<Row> {
-        let row = |gpu: u32, position: u64, global: u64| Row {
+    fn rows(incarnation: &str, session: &str) -> Vec<PositionRow> {
+        let row = |gpu: u32, position: u64, global: u64| PositionRow {
             gpu,
             incarnation: format!("{incarnation}{gpu}"),
             position,
@@ -143,7 +147,7 @@ mod tests {
             kind: "run".into(),
             first: position * 10,
             last: position * 10 + 9,
-            ..Row::default()
+            ..PositionRow::default()
         };
         vec![row(0, 1, 1), row(1, 1, 2), row(0, 2, 3), row(1, 2, 4)]
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
-use super::Row;
+use super::PositionRow;
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -45,7 +45,7 @@ const NAMES: [&str; 19] = [
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn write_listing(rows: &[Row], format: Format, out: &mut impl Write) -> Result<()> {
+pub fn write_listing(rows: &[PositionRow], format: Format, out: &mut impl Write) -> Result<()> {
     if format == Format::Jsonl {
         for row in rows {
             serde_json::to_writer(&mut *out, row)?;
@@ -73,7 +73,7 @@ pub fn write_listing(rows: &[Row], format: Format, out: &mut impl Write) -> Resu
 ///
 /// # Errors
 /// When they are neither.
-pub fn read_listing(bytes: &[u8]) -> Result<Vec<Row>> {
+pub fn read_listing(bytes: &[u8]) -> Result<Vec<PositionRow>> {
     let text = std::str::from_utf8(bytes).context("neither a record nor text")?;
     let mut lines = text.lines().enumerate();
     if text.starts_with('{') {
@@ -96,7 +96,7 @@ pub fn read_listing(bytes: &[u8]) -> Result<Vec<Row>> {
 }
 
 /// A line of values as a row.
-fn cells(columns: &[&str], line: &str) -> Result<Row> {
+fn cells(columns: &[&str], line: &str) -> Result<PositionRow> {
     let cells: Vec<&str> = line.split(',').collect();
     if cells.len() != columns.len() {
         bail!("{} values for {} columns", cells.len(), columns.len());
@@ -125,8 +125,8 @@ fn cells(columns: &[&str], line: &str) -> Result<Row> {
 mod tests {
     use super::*;
 
-    fn rows() -> Vec<Row> {
-        let row = Row {
+    fn rows() -> Vec<PositionRow> {
+        let row = PositionRow {
             gpu: 1,
             incarnation: "00000000000000e1".into(),
             position: 3,
@@ -139,7 +139,7 @@ mod tests {
             outcome: Some("ran".into()),
             measured_ns: Some(1_234),
             chain: Some("00e1".repeat(16)),
-            ..Row::default()
+            ..PositionRow::default()
         };
         let mut other = row.clone();
         (other.position, other.kernels, other.outcome) = (4, None, None);
@@ -155,7 +155,7 @@ mod tests {
             assert_eq!(read_listing(&bytes).unwrap(), rows(), "{format:?}");
         }
         // Every field of a row has its column.
-        let row = serde_json::to_value(Row::default()).unwrap();
+        let row = serde_json::to_value(PositionRow::default()).unwrap();
         assert_eq!(row.as_object().unwrap().len(), NAMES.len());
     }
 

@@ -21,7 +21,7 @@ pub use difference::{Difference, GpuDifference, difference};
 pub use file::{read, write};
 pub use listing::{Format, read_listing, write_listing};
 pub use model::{Block, Record, whole};
-pub use row::{Row, rows};
+pub use row::{PositionRow, rows};
 pub use stream::{follow, of_cluster, stream_blocks};
 pub use verdict::{First, GpuVerdict, OrderVerdict, With};
 
@@ -34,7 +34,7 @@ pub enum Source {
     /// A record, of the cluster or of a file.
     Record(Record),
     /// Rows that were exported.
-    Listing(Vec<Row>),
+    Listing(Vec<PositionRow>),
 }
 
 impl Source {
@@ -74,7 +74,7 @@ impl Source {
     ///
     /// # Errors
     /// When the record does not replay.
-    pub fn rows(&self) -> Result<Vec<Row>> {
+    pub fn rows(&self) -> Result<Vec<PositionRow>> {
         match self {
             Self::Record(record) => Ok(rows(&record.replay()?)),
             Self::Listing(rows) => Ok(rows.clone()),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// One position. The first eleven fields are those of a line of `order.jsonl` of the evidence,
 /// which can be read as rows too; the others may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub struct PositionRow {
     /// The device.
     pub gpu: u32,
     /// The worker.
@@ -56,7 +56,7 @@ pub struct Row {
     pub chain: Option<String>,
 }
 
-impl From<&ReplayedPosition> for Row {
+impl From<&ReplayedPosition> for PositionRow {
     fn from(position: &ReplayedPosition) -> Self {
         let outcome = position.end.and_then(|end| match end.outcome {
             Outcome::Ran => Some("ran"),
@@ -89,7 +89,7 @@ impl From<&ReplayedPosition> for Row {
     }
 }
 
-impl Row {
+impl PositionRow {
     /// What the chain is made of, beside the position: the same in every run of the same order.
     pub(super) fn essence(&self) -> (&str, u64, &str, u64, u64) {
         (
@@ -119,8 +119,8 @@ impl Row {
 
 /// The rows of a replay, in the order of the cluster.
 #[must_use]
-pub fn rows(replayed: &Replayed) -> Vec<Row> {
-    let mut rows: Vec<Row> = replayed.positions.iter().map(Row::from).collect();
+pub fn rows(replayed: &Replayed) -> Vec<PositionRow> {
+    let mut rows: Vec<PositionRow> = replayed.positions.iter().map(PositionRow::from).collect();
     rows.sort_by_key(|row| (row.epoch, row.global));
     rows
 }

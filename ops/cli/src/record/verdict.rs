@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::beginning::AnchorLine;
 use super::model::Record;
-use super::row::Row;
+use super::row::PositionRow;
 
 /// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -283,8 +283,8 @@ impl OrderVerdict {
 
     /// Judges exported rows by their own chains.
     #[must_use]
-    pub fn of_rows(rows: &[Row]) -> Self {
-        let mut workers: BTreeMap<(u32, &str), Vec<&Row>> = BTreeMap::new();
+    pub fn of_rows(rows: &[PositionRow]) -> Self {
+        let mut workers: BTreeMap<(u32, &str), Vec<&PositionRow>> = BTreeMap::new();
         for row in rows {
             workers
                 .entry((row.gpu, &row.incarnation))
@@ -342,7 +342,7 @@ impl OrderVerdict {
     }
 }
 
-fn first(row: &Row, why: &str) -> First {
+fn first(row: &PositionRow, why: &str) -> First {
     First {
         gpu: row.gpu,
         incarnation: Some(row.incarnation.clone()),
@@ -432,8 +432,8 @@ mod tests {
     #[test]
     fn rows_that_do_not_follow_from_each_other_are_named() {
         let mut chain = Chain::default();
-        let mut rows: Vec<Row> = (1..=4)
-            .map(|position| Row {
+        let mut rows: Vec<PositionRow> = (1..=4)
+            .map(|position| PositionRow {
                 incarnation: "e1".into(),
                 position,
                 global: position,
@@ -442,7 +442,7 @@ mod tests {
                 kind: "run".into(),
                 first: position,
                 last: position,
-                ..Row::default()
+                ..PositionRow::default()
             })
             .collect();
         for row in &mut rows {

@@ -8,7 +8,7 @@ mod svg;
 
 use std::collections::BTreeMap;
 
-use crate::record::Row;
+use crate::record::PositionRow;
 
 /// Pixels of the axis.
 const SPAN: f64 = 1_000.0;
@@ -61,8 +61,8 @@ struct Bar {
 impl Timeline {
     /// Lays rows out.
     #[must_use]
-    pub fn new(rows: &[Row]) -> Self {
-        let mut workers: BTreeMap<(u32, &str), Vec<&Row>> = BTreeMap::new();
+    pub fn new(rows: &[PositionRow]) -> Self {
+        let mut workers: BTreeMap<(u32, &str), Vec<&PositionRow>> = BTreeMap::new();
         for row in rows {
             let key = (row.gpu, row.incarnation.as_str());
             workers.entry(key).or_default().push(row);
@@ -115,10 +115,10 @@ impl Timeline {
 }
 
 /// One worker's slices, each behind the one before it.
-fn end_to_end(rows: &[&Row]) -> Vec<(String, Bar)> {
+fn end_to_end(rows: &[&PositionRow]) -> Vec<(String, Bar)> {
     let mut now = 0;
     let mut bars = Vec::new();
-    let runs = |row: &&&Row| matches!(&*row.kind, "run" | "standing");
+    let runs = |row: &&&PositionRow| matches!(&*row.kind, "run" | "standing");
     for row in rows.iter().filter(runs) {
         let void = row.outcome.as_deref() == Some("void");
         let took = match row.outcome.as_deref() {
@@ -178,8 +178,8 @@ fn lanes(bars: Vec<(String, Bar)>, ns_per_pixel: f64) -> Vec<Lane> {
 mod tests {
     use super::*;
 
-    fn row(gpu: u32, position: u64, tenant: &str, priority: u8, us: u64) -> Row {
-        Row {
+    fn row(gpu: u32, position: u64, tenant: &str, priority: u8, us: u64) -> PositionRow {
+        PositionRow {
             gpu,
             incarnation: format!("{gpu:016x}"),
             position,
@@ -194,7 +194,7 @@ mod tests {
             kernels: Some(3),
             outcome: Some("ran".into()),
             measured_ns: Some(us * 1_000),
-            ..Row::default()
+            ..PositionRow::default()
         }
     }
 
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn many_narrow_slices_become_few_bars_and_none_is_lost() {
         let tenants = ["a", "b"];
-        let rows: Vec<Row> = (1..=20_000)
+        let rows: Vec<PositionRow> = (1..=20_000)
             .map(|at| row(0, at, tenants[(at % 2) as usize], 2, 10 + at % 7))
             .collect();
         let timeline = Timeline::new(&rows);
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_long_slice_is_never_drawn_into_others() {
-        let mut rows: Vec<Row> = (1..=500).map(|at| row(0, at, "a", 2, 1)).collect();
+        let mut rows: Vec<PositionRow> = (1..=500).map(|at| row(0, at, "a", 2, 1)).collect();
         rows.push(row(0, 501, "a", 2, 10_000));
         let timeline = Timeline::new(&rows);
         let bars = &timeline.devices[0].lanes[0].bars;

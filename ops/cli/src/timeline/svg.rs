@@ -221,11 +221,11 @@ fn escaped(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Row;
+    use crate::record::PositionRow;
 
-    fn rows(count: u64) -> Vec<Row> {
+    fn rows(count: u64) -> Vec<PositionRow> {
         (1..=count)
-            .map(|at| Row {
+            .map(|at| PositionRow {
                 gpu: (at % 2) as u32,
                 incarnation: (at % 2).to_string(),
                 position: at.div_ceil(2),
@@ -236,7 +236,7 @@ mod tests {
                 kernels: Some(1),
                 outcome: Some(if at % 97 == 0 { "void" } else { "ran" }.into()),
                 measured_ns: Some(5_000 + at * 37 % 40_000),
-                ..Row::default()
+                ..PositionRow::default()
             })
             .collect()
     }

@@ -37,7 +37,7 @@ pub use metric::{Goal, Metric, Spec};
 pub(crate) use metric::{median, metrics, specs, table};
 
 pub use args::BenchArgs;
-use warploom_cli::exit::Usage;
+use warploom_cli::exit::UsageError;
 use warploom_cli::output;
 use warploom_cli::process;
 use warploom_cli::settings::Settings;
@@ -94,13 +94,15 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
             ptx::ptx(reps, 1, wanted, &mut tell);
         }
         "ptx" => {}
-        _ => bail!(Usage(format!(
+        _ => bail!(UsageError(format!(
             "there is no benchmark {name:?}; `warploom bench` lists them"
         ))),
     }
     process::unless_stopped(clusters(name, reps, settings, wanted, tell)).await?;
     if metrics.is_empty() {
-        bail!(Usage("no metric's name contains what --only says".into()));
+        bail!(UsageError(
+            "no metric's name contains what --only says".into()
+        ));
     }
     match json {
         true => told,

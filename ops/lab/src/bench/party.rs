@@ -15,7 +15,7 @@ use super::order::{backlog, own};
 use super::stage::TENANT;
 use super::{bomb, chat, loading, preempt};
 use warploom_cli::credentials::client_settings;
-use warploom_cli::exit::Usage;
+use warploom_cli::exit::UsageError;
 use warploom_cli::output;
 use warploom_cli::process;
 use warploom_cli::settings::Settings;
@@ -80,7 +80,7 @@ pub(super) fn play(party: &str, args: &BenchArgs, settings: &Settings) -> Result
         "load" => Program::start(&client)?.load(),
         "sessions" => sessions(&client, args.reps),
         backlogged if backlogged.starts_with(backlog::PARTY) => backlog::play(&client),
-        _ => bail!(Usage(format!("there is no party {party:?}"))),
+        _ => bail!(UsageError(format!("there is no party {party:?}"))),
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use bus_schemas::TenantSettings;
 use warploom_cli::drop_in;
-use warploom_cli::local::{LocalCluster, LocalOptions, Role, Scratch};
+use warploom_cli::local::{LocalCluster, LocalOptions, RoleProcess, Scratch};
 use warploom_cli::settings::Settings;
 
 use super::stage::{PATIENCE, TENANT};
@@ -60,7 +60,7 @@ pub(super) async fn busy_party(
     cluster: &LocalCluster,
     party: &str,
     arguments: &[String],
-) -> Result<Role> {
+) -> Result<RoleProcess> {
     let mut role = cluster.role(&format!("bench .{party}"), party, arguments)?;
     let stdout = role.take_stdout().context("the party's output")?;
     let read = tokio::task::spawn_blocking(move || {

@@ -14,7 +14,7 @@ const REQUIREMENTS: &str = include_str!("../../../../tests/checker/requirements.
 /// What it found in a directory of evidence.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Checked {
+pub struct CheckerFindings {
     /// Whether all holds.
     pub ok: bool,
     /// Ops that clients submitted.
@@ -68,7 +68,7 @@ impl Checker {
     ///
     /// # Errors
     /// When it does not run to its end.
-    pub fn check(&self, dirs: &[&Path], key: Option<&str>) -> Result<Vec<Checked>> {
+    pub fn check(&self, dirs: &[&Path], key: Option<&str>) -> Result<Vec<CheckerFindings>> {
         let mut command = python();
         command.env("PYTHONPATH", &self.packages).arg(&self.program);
         if let Some(key) = key {
@@ -79,7 +79,7 @@ impl Checker {
             .output()
             .context("starting the checker")?;
         let said = String::from_utf8_lossy(&output.stdout);
-        let found: Vec<Checked> = said
+        let found: Vec<CheckerFindings> = said
             .lines()
             .map(serde_json::from_str)
             .collect::<Result<_, _>>()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::strikes::Strikes;
-use crate::demo::Replayed;
+use crate::demo::ReplaySummary;
 use warploom_cli::evidence::{Evidence, Started, read_lines};
 
 /// How long a replay may take.
@@ -18,7 +18,7 @@ const REPLAY: Duration = Duration::from_secs(300);
 pub(super) async fn collect(
     strikes: &mut Strikes,
     complaints: &mut Vec<String>,
-) -> Result<(Option<Replayed>, Evidence)> {
+) -> Result<(Option<ReplaySummary>, Evidence)> {
     let cluster = &mut strikes.cluster;
     if let Err(error) = cluster.drain_unless(std::future::pending()).await {
         complaints.push(format!("{error:#}"));
@@ -34,7 +34,7 @@ pub(super) async fn collect(
     let stdout = role.take_stdout().context("the replay's output")?;
     let said = tokio::task::spawn_blocking(|| std::io::read_to_string(stdout)).await??;
     let ended = role.wait(REPLAY)?;
-    let replayed: Option<Replayed> = serde_json::from_str(&said).ok();
+    let replayed: Option<ReplaySummary> = serde_json::from_str(&said).ok();
     if !ended.success() || replayed.is_none() {
         let why = std::fs::read_to_string(cluster.log("replay")).unwrap_or_default();
         complaints.push(format!("the replay failed: {}", why.trim()));

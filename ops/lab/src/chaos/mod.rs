@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use broker::{Link, Links, Routes};
 
-pub use checker::{Checked, Checker};
+pub use checker::{Checker, CheckerFindings};
 pub use program::run_program;
 
 use crate::bench::table;
@@ -33,7 +33,7 @@ use plan::{Planned, Shape, Strike, plan};
 use programs::Program;
 use strikes::Strikes;
 use warploom_cli::evidence::EvidenceKey;
-use warploom_cli::exit::Usage;
+use warploom_cli::exit::UsageError;
 use warploom_cli::local::{LocalCluster, LocalOptions, Scratch};
 use warploom_cli::output;
 use warploom_cli::process;
@@ -92,19 +92,19 @@ pub async fn chaos(args: &ChaosArgs, settings: &Settings, json: bool) -> Result<
 
 fn shape(args: &ChaosArgs) -> Result<Shape> {
     if args.seconds == 0 || args.seconds > LONGEST_S {
-        bail!(Usage(format!("--seconds is 1 to {LONGEST_S}")));
+        bail!(UsageError(format!("--seconds is 1 to {LONGEST_S}")));
     }
     let most = usize::try_from(args.seconds)? * KILLS_PER_S;
     if args.kills > most {
-        bail!(Usage(format!(
+        bail!(UsageError(format!(
             "--kills is at most {most} in so many seconds"
         )));
     }
     if ![1, 3].contains(&args.brokers) {
-        bail!(Usage("--brokers is 1 or 3".into()));
+        bail!(UsageError("--brokers is 1 or 3".into()));
     }
     if args.deadline == 0 {
-        bail!(Usage("--deadline is at least 1 s".into()));
+        bail!(UsageError("--deadline is at least 1 s".into()));
     }
     Ok(Shape {
         kills: args.kills,

@@ -14,7 +14,7 @@ use bus_schemas::{Tenant, TenantSettings};
 use super::pulse::Pulse;
 use super::said::Said;
 use warploom_cli::evidence::{KILLED, SessionFailure};
-use warploom_cli::local::{LocalCluster, Role};
+use warploom_cli::local::{LocalCluster, RoleProcess};
 
 /// A program that says nothing for so much longer than its deadline hangs, and so does its watch.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -142,7 +142,7 @@ pub(super) struct Program {
     deadline: Duration,
     seed: u64,
     lives: u64,
-    role: Role,
+    role: RoleProcess,
     reader: Option<JoinHandle<()>>,
     heard: Arc<Mutex<Heard>>,
     /// When it said something last.
@@ -187,7 +187,7 @@ impl Program {
     }
 
     /// Its process.
-    pub(super) fn role(&self) -> &Role {
+    pub(super) fn role(&self) -> &RoleProcess {
         &self.role
     }
 
@@ -319,7 +319,7 @@ fn begin(
     log: &std::path::Path,
     seed: u64,
     deadline: Duration,
-) -> Result<Role> {
+) -> Result<RoleProcess> {
     let mut arguments = vec![
         format!("--tenant={}", kind.tenant),
         format!("--seed={seed}"),

@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 
-use super::checker::Checked;
+use super::checker::CheckerFindings;
 use super::metrics::{self, one, with_goal};
 use super::plan::Shape;
 use super::programs::Heard;
 use super::strikes::Strikes;
 use crate::bench::Metric;
-use crate::demo::Replayed;
+use crate::demo::ReplaySummary;
 use warploom_cli::evidence::Verdict;
 use warploom_cli::output;
 
@@ -16,9 +16,9 @@ use warploom_cli::output;
 pub(super) struct Seen<'a> {
     pub(super) shape: &'a Shape,
     pub(super) strikes: &'a Strikes,
-    pub(super) replayed: Option<&'a Replayed>,
+    pub(super) replayed: Option<&'a ReplaySummary>,
     pub(super) verdict: Verdict,
-    pub(super) checked: Result<Checked>,
+    pub(super) checked: Result<CheckerFindings>,
 }
 
 impl Seen<'_> {
@@ -79,7 +79,7 @@ impl Seen<'_> {
             Err(_) => "order verify alone",
         };
         // The worse of the two where there are two.
-        let worse = |ours: u64, theirs: fn(&Checked) -> u64| {
+        let worse = |ours: u64, theirs: fn(&CheckerFindings) -> u64| {
             let theirs = self.checked.as_ref().map_or(0, theirs);
             ours.max(theirs) as f64
         };

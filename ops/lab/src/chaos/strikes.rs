@@ -17,7 +17,7 @@ use super::programs::{self, Program};
 use super::pulse::Pulse;
 use crate::demo::Observer;
 use warploom_cli::admin::Administrator;
-use warploom_cli::evidence::{Fault, Kill};
+use warploom_cli::evidence::{InjectedFault, Kill};
 use warploom_cli::local::LocalCluster;
 
 /// How long a question to the leader or the broker may take, while nothing else is done.
@@ -60,7 +60,7 @@ pub(super) struct Strikes {
     pub(super) pulse: Pulse,
     pub(super) began: Instant,
     /// What was done, for the evidence.
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<InjectedFault>,
     /// Leaders killed, for the evidence.
     pub(super) kills: Vec<Kill>,
     /// Processes killed.
@@ -330,7 +330,7 @@ impl Strikes {
     }
 
     pub(super) fn note(&mut self, fault: &str, target: &str, pid: Option<u32>) {
-        self.faults.push(Fault {
+        self.faults.push(InjectedFault {
             at_ms: self.at_ms(),
             fault: fault.to_owned(),
             target: target.to_owned(),

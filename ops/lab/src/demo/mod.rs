@@ -24,8 +24,8 @@ pub use stage::Stage;
 pub use tenant::{Heard, TenantProcess};
 
 pub use args::{DemoArgs, DemoTenantArgs};
-pub use warploom_cli::commands::replay::Replayed;
-use warploom_cli::display::Progress;
+pub use warploom_cli::commands::replay::ReplaySummary;
+use warploom_cli::display::ProgressLine;
 use warploom_cli::evidence::{Chains, EvidenceKey, Kill, Verdict};
 use warploom_cli::exit;
 use warploom_cli::local::{LocalOptions, Scratch};
@@ -67,12 +67,12 @@ pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()
 fn check(args: &DemoArgs) -> Result<()> {
     let (leaders, kills) = (args.leaders, args.kills);
     if leaders == 0 || args.workers == 0 {
-        bail!(exit::Usage(
+        bail!(exit::UsageError(
             "the demo needs a leader and a worker at least".into()
         ));
     }
     if kills > 0 && leaders < 2 {
-        bail!(exit::Usage(format!(
+        bail!(exit::UsageError(format!(
             "--kills {kills} needs --leaders 2 at least, for another to take over; or --kills 0"
         )));
     }
@@ -91,7 +91,7 @@ struct Demo<'a> {
     args: &'a DemoArgs,
     plans: Vec<TenantPlan>,
     stage: Stage,
-    progress: Progress,
+    progress: ProgressLine,
     kills: Vec<Kill>,
 }
 
@@ -102,7 +102,8 @@ impl<'a> Demo<'a> {
         plans: Vec<TenantPlan>,
         dir: &Path,
     ) -> Result<Self> {
-        let progress = Progress::new(args.seconds, plans.iter().map(|plan| plan.tenant.as_str()));
+        let progress =
+            ProgressLine::new(args.seconds, plans.iter().map(|plan| plan.tenant.as_str()));
         progress.says("starting broker, leaders and workers");
         let mut options = LocalOptions::new(dir, "demo")?;
         options.leaders = args.leaders;
@@ -252,7 +253,7 @@ impl<'a> Demo<'a> {
         &self,
         heard: &[Heard],
         used: (&Used, &Used),
-        replayed: &Replayed,
+        replayed: &ReplaySummary,
         (verdict, chains): (&Verdict, Chains),
         devices: Vec<String>,
     ) -> Report {

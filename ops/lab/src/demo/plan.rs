@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use bus_schemas::{Tenant, TenantSettings};
 use serde::Deserialize;
 
-use warploom_cli::exit::Usage;
+use warploom_cli::exit::UsageError;
 
 /// One tenant of a demo.
 #[derive(Debug, Clone)]
@@ -80,12 +80,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<TenantPlan>> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("E-DEMO-TENANTS: reading {shown}"))?;
     let file: File = toml::from_str(&text)
-        .map_err(|error| Usage(format!("{shown} is no tenants file: {error}")))?;
+        .map_err(|error| UsageError(format!("{shown} is no tenants file: {error}")))?;
     let mut plans = Vec::new();
     for entry in file.tenant {
         if !workloads::NAMES.contains(&entry.workload.as_str()) {
             let names = workloads::NAMES.join(", ");
-            bail!(Usage(format!(
+            bail!(UsageError(format!(
                 "{shown}: workload {:?} is none of {names}",
                 entry.workload
             )));
@@ -104,7 +104,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<TenantPlan>> {
         });
     }
     if plans.is_empty() {
-        bail!(Usage(format!("{shown} names no tenant")));
+        bail!(UsageError(format!("{shown} names no tenant")));
     }
     Ok(plans)
 }

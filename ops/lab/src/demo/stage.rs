@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::observer::Observer;
 use super::plan::TenantPlan;
 use super::tenant::{Heard, TenantProcess};
-use super::{Replayed, Used};
+use super::{ReplaySummary, Used};
 use warploom_cli::admin::Administrator;
 use warploom_cli::evidence::{Evidence, Kill, read_lines};
 use warploom_cli::local::{LocalCluster, LocalOptions};
@@ -148,7 +148,7 @@ impl Stage {
     ///
     /// # Errors
     /// When the replay fails or a log is missing.
-    pub async fn collect(&self, kills: &[Kill]) -> Result<(Replayed, Evidence)> {
+    pub async fn collect(&self, kills: &[Kill]) -> Result<(ReplaySummary, Evidence)> {
         let dir = &self.cluster.options().state_dir;
         let order = dir.join("order.jsonl");
         let arguments = [
@@ -163,7 +163,7 @@ impl Stage {
         let said = read.await.context("reading the replay's output")??;
         role.finished(Duration::from_secs(60)).await?;
         let log = self.cluster.log("replay");
-        let replayed: Replayed = serde_json::from_str(&said).with_context(|| {
+        let replayed: ReplaySummary = serde_json::from_str(&said).with_context(|| {
             let why = std::fs::read_to_string(log).unwrap_or_default();
             format!("the replay said {said:?} and {why}")
         })?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-use warploom_cli::local::Role;
+use warploom_cli::local::RoleProcess;
 
 /// A line a tenant's process prints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ impl Heard {
 
 /// A running tenant.
 pub struct TenantProcess {
-    role: Role,
+    role: RoleProcess,
     heard: Arc<Mutex<Heard>>,
     reader: Option<JoinHandle<()>>,
 }
@@ -104,7 +104,7 @@ pub struct TenantProcess {
 impl TenantProcess {
     /// Listens to a started tenant.
     #[must_use]
-    pub fn new(mut role: Role) -> Self {
+    pub fn new(mut role: RoleProcess) -> Self {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let reader = role.take_stdout().map(|stdout| {
             let heard = heard.clone();

@@ -307,19 +307,19 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::Command;
+    use crate::LabCommand;
     use crate::sim::SimCommand;
 
     #[derive(Debug, Parser)]
     struct Line {
         #[command(subcommand)]
-        command: Command,
+        command: LabCommand,
     }
 
     fn args(words: &[&str]) -> FaultsArgs {
         let words = ["warploom", "sim", "faults"].iter().chain(words);
         match Line::try_parse_from(words).unwrap().command {
-            Command::Sim(SimCommand::Faults(args)) => args,
+            LabCommand::Sim(SimCommand::Faults(args)) => args,
             other => panic!("{other:?}"),
         }
     }

@@ -24,7 +24,7 @@ pub use faults::FaultsArgs;
 
 use crate::bench::table as metric_table;
 use runs::Comparison;
-use warploom_cli::exit::Usage;
+use warploom_cli::exit::UsageError;
 
 /// Where plots go if nothing else is said.
 const PLOTS: &str = "target/sim-plots";
@@ -110,7 +110,7 @@ fn chosen(models: &[Model], wanted: &[String]) -> Result<Vec<Pair>> {
         if !wanted.is_empty() {
             let _ = write!(why, " has a name with {}", wanted.join(" or "));
         }
-        return Err(Usage(why).into());
+        return Err(UsageError(why).into());
     }
     Ok(all)
 }

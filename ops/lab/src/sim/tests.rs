@@ -1,18 +1,18 @@
 use clap::Parser;
 
 use super::*;
-use crate::Command;
+use crate::LabCommand;
 
 #[derive(Debug, Parser)]
 struct Line {
     #[command(subcommand)]
-    command: Command,
+    command: LabCommand,
 }
 
 fn args(words: &[&str]) -> CompareArgs {
     let words = ["warploom", "sim", "compare"].iter().chain(words);
     match Line::try_parse_from(words).unwrap().command {
-        Command::Sim(SimCommand::Compare(args)) => args,
+        LabCommand::Sim(SimCommand::Compare(args)) => args,
         other => panic!("{other:?}"),
     }
 }

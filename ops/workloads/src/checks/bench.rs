@@ -4,7 +4,7 @@ use crate::{FunctionId, Gpu, ModuleId, Params, kernels::Image};
 
 /// Why a check failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure<E: std::error::Error + Send + Sync + 'static> {
+pub enum CheckFailure<E: std::error::Error + Send + Sync + 'static> {
     /// The device refused an op or is gone.
     #[error("the device failed: {0}")]
     Device(#[from] E),
@@ -19,7 +19,7 @@ pub enum Failure<E: std::error::Error + Send + Sync + 'static> {
 pub struct Wrong(pub String);
 
 /// What a check returns.
-pub type Checked<G> = Result<(), Failure<<G as Gpu>::Error>>;
+pub type Checked<G> = Result<(), CheckFailure<<G as Gpu>::Error>>;
 
 /// One check.
 pub struct Check<G: Gpu> {
@@ -131,7 +131,7 @@ impl<'a, G: Gpu> Bench<'a, G> {
         expected: &[T],
     ) -> Checked<G> {
         let actual = self.read(address)?;
-        equal(what, &actual, expected).map_err(Failure::Wrong)
+        equal(what, &actual, expected).map_err(CheckFailure::Wrong)
     }
 
     /// Every value of the buffer at `address` must be near the expected one.
@@ -143,7 +143,7 @@ impl<'a, G: Gpu> Bench<'a, G> {
         scale: f32,
     ) -> Checked<G> {
         let actual = self.read(at)?;
-        near(what, &actual, expected, scale).map_err(Failure::Wrong)
+        near(what, &actual, expected, scale).map_err(CheckFailure::Wrong)
     }
 
     /// Looks at the guards and frees the buffers.
@@ -158,7 +158,7 @@ impl<'a, G: Gpu> Bench<'a, G> {
             self.gpu.free(address)?;
         }
         self.gpu.sync()?;
-        overrun.map_or(Ok(()), |text| Err(Failure::Wrong(Wrong(text))))
+        overrun.map_or(Ok(()), |text| Err(CheckFailure::Wrong(Wrong(text))))
     }
 }
 

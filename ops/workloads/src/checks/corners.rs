@@ -1,6 +1,6 @@
 //! Corners of the instruction set: memory spaces, warps, integers, conversions.
 
-use super::bench::{Bench, Check, Checked, Failure, Wrong, line};
+use super::bench::{Bench, Check, CheckFailure, Checked, Wrong, line};
 use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
@@ -46,7 +46,7 @@ fn global<G: Gpu>(gpu: &mut G) -> Checked<G> {
     let counts: Vec<u32> = bench.read(out)?;
     // Above 41 if this session has run the check before.
     if counts[0] < 41 || counts[1] != counts[0] + 1 {
-        return Err(Failure::Wrong(Wrong(format!(
+        return Err(CheckFailure::Wrong(Wrong(format!(
             "counts {counts:?}, not 41 and 42"
         ))));
     }
@@ -132,7 +132,7 @@ fn double<G: Gpu>(gpu: &mut G) -> Checked<G> {
         // The compiler may fuse 1 + x * x: the last bits are its choice.
         let close = (actual - expected).abs() <= 4.0 * f64::EPSILON * expected.abs();
         if !close {
-            return Err(Failure::Wrong(Wrong(format!(
+            return Err(CheckFailure::Wrong(Wrong(format!(
                 "f({x}) = {actual}, not {expected}"
             ))));
         }

@@ -10,7 +10,7 @@ use super::operand::{Body, Named};
 use super::order::order;
 use super::place::Places;
 use crate::error::BuildResult as Result;
-use ptx::{FunctionKind, Instruction, Linkage, Space, Statement, Variable};
+use ptx::{FunctionKind, Instruction, Linkage, ParsedVariable, Space, Statement};
 use std::collections::HashMap;
 
 /// Most bytes of the registers of one function that live at once, for a warp: twice the local memory
@@ -27,7 +27,7 @@ const LOCAL_LIMIT: u64 = 512 << 10;
 
 impl<'a> Body<'_, 'a> {
     /// Reserves local memory for a variable.
-    fn local(&mut self, variable: &Variable<'a>) -> Result<u32> {
+    fn local(&mut self, variable: &ParsedVariable<'a>) -> Result<u32> {
         let at = u64::from(self.local).next_multiple_of(variable.align.max(1));
         let end = at.saturating_add(variable.size().unwrap_or(u64::MAX));
         if end > LOCAL_LIMIT {
@@ -41,7 +41,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// A formal parameter or result of a function, and where it lies.
-    fn formal(&mut self, variable: &Variable<'a>, passed: &mut Vec<Passed>) -> Result<()> {
+    fn formal(&mut self, variable: &ParsedVariable<'a>, passed: &mut Vec<Passed>) -> Result<()> {
         if variable.space == Space::Reg {
             let named = self.register(variable)?;
             self.declare(variable.name, named);
@@ -63,7 +63,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// What registers a declaration is of.
-    fn registers_of(variable: &Variable<'a>) -> Result<Registers> {
+    fn registers_of(variable: &ParsedVariable<'a>) -> Result<Registers> {
         let bytes = variable.scalar.size() * u64::from(variable.lanes);
         match (variable.scalar, variable.lanes) {
             (ptx::Scalar::B128, 1) => Ok(Registers::Wide),
@@ -74,12 +74,12 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    fn register(&mut self, variable: &Variable<'a>) -> Result<Named> {
+    fn register(&mut self, variable: &ParsedVariable<'a>) -> Result<Named> {
         let shape = Self::registers_of(variable)?;
         Ok(self.fresh_register(Bank::of(variable.scalar), shape))
     }
 
-    fn variable(&mut self, variable: &Variable<'a>) -> Result<()> {
+    fn variable(&mut self, variable: &ParsedVariable<'a>) -> Result<()> {
         if variable.space != Space::Reg {
             let element = variable.scalar.size() * u64::from(variable.lanes);
             self.elements.insert(variable.name, element);

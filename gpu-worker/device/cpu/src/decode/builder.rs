@@ -43,7 +43,7 @@ pub(crate) struct Builder<'a> {
     pub(crate) symbols: HashMap<&'a str, Symbol>,
     pub(crate) words: Pool,
     pub(crate) doubles: Pool,
-    pub(crate) functions: Vec<&'a ptx::Function<'a>>,
+    pub(crate) functions: Vec<&'a ptx::ParsedFunction<'a>>,
     /// Bytes of the shared variables of the module's scope and of its functions.
     pub(crate) shared: u64,
     /// Where each function's own begin, by its index; an entry's begin behind all others.

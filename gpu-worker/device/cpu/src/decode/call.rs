@@ -7,7 +7,7 @@ use crate::error::BuildResult as Result;
 use ptx::{FunctionKind, Instruction, Operand, Scalar};
 
 /// Gives a caller's variables the sizes of the formal parameters they are passed for.
-fn sized(passed: &mut [Passed], formals: &[ptx::Variable<'_>]) {
+fn sized(passed: &mut [Passed], formals: &[ptx::ParsedVariable<'_>]) {
     for (passed, formal) in passed.iter_mut().zip(formals) {
         if let Passed::Local(_, size) = passed {
             *size = formal.size().unwrap_or(0) as u32;
@@ -16,8 +16,8 @@ fn sized(passed: &mut [Passed], formals: &[ptx::Variable<'_>]) {
 }
 
 /// Registers and pieces of memory that formal parameters or results take.
-fn count(formals: &[ptx::Variable<'_>]) -> usize {
-    let one = |formal: &ptx::Variable<'_>| match formal.space {
+fn count(formals: &[ptx::ParsedVariable<'_>]) -> usize {
+    let one = |formal: &ptx::ParsedVariable<'_>| match formal.space {
         ptx::Space::Reg => usize::from(formal.lanes),
         _ => 1,
     };

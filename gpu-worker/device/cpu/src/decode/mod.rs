@@ -53,7 +53,7 @@ use crate::watched::Watched;
 use builder::{Builder, Symbol};
 use calls::{Reach, Stacks};
 use form::{Constant, Reserved};
-use ptx::Module;
+use ptx::ParsedModule;
 
 /// Most decoded instructions of a module.
 const CODE_LIMIT: usize = 1 << 22;
@@ -62,7 +62,7 @@ const CODE_LIMIT: usize = 1 << 22;
 /// Where code is to be generated, the registers of a function that is short enough for code of its
 /// own control flow keep places of their own: whether a register is the same in all lanes is known by its place.
 pub(crate) fn decode(
-    module: &Module<'_>,
+    module: &ParsedModule<'_>,
     native: bool,
     watched: &Watched<'_>,
 ) -> Result<Decoded, BuildError> {

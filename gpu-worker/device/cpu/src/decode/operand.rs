@@ -77,7 +77,7 @@ pub(crate) struct Body<'b, 'a> {
 impl<'b, 'a> Body<'b, 'a> {
     pub(crate) fn new(
         builder: &'b mut Builder<'a>,
-        function: &ptx::Function<'a>,
+        function: &ptx::ParsedFunction<'a>,
         shared: u64,
     ) -> Self {
         Self {

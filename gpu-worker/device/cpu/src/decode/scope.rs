@@ -4,12 +4,12 @@ use super::builder::{Builder, Symbol, code, fail};
 use super::form;
 use super::module::{Global, Relocation};
 use crate::error::BuildError;
-use ptx::{FunctionKind, Init, Linkage, Module, Space, Statement, Variable};
+use ptx::{FunctionKind, Init, Linkage, ParsedModule, ParsedVariable, Space, Statement};
 use std::collections::HashMap;
 
 impl<'a> Builder<'a> {
     /// The variables, each a symbol; declarations and their definition are one.
-    pub(super) fn variables(&mut self, module: &'a Module<'a>) -> Result<(), BuildError> {
+    pub(super) fn variables(&mut self, module: &'a ParsedModule<'a>) -> Result<(), BuildError> {
         for variable in &module.variables {
             self.watched.grown(size_of::<Global>())?;
             let size = variable.size().unwrap_or(0);
@@ -73,7 +73,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The functions and their aliases, each a symbol.
-    pub(super) fn prototypes(&mut self, module: &'a Module<'a>) -> Result<(), BuildError> {
+    pub(super) fn prototypes(&mut self, module: &'a ParsedModule<'a>) -> Result<(), BuildError> {
         // A definition after its declaration takes the declaration's place.
         for function in &module.functions {
             match self.symbols.get(function.name) {
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
 
     /// Initial values of the variables, now that all symbols are known; and the variables that
     /// functions keep to themselves, behind those that others see.
-    pub(super) fn initialise(&mut self, module: &'a Module<'a>) -> Result<(), BuildError> {
+    pub(super) fn initialise(&mut self, module: &'a ParsedModule<'a>) -> Result<(), BuildError> {
         let nobody = HashMap::new();
         for variable in &module.variables {
             if let Some(Symbol::Global(index)) = self.symbols.get(variable.name).copied() {
@@ -145,7 +145,7 @@ impl<'a> Builder<'a> {
     fn begin(
         &mut self,
         index: u32,
-        variable: &Variable<'a>,
+        variable: &ParsedVariable<'a>,
         own: &HashMap<&str, Symbol>,
     ) -> Result<(), BuildError> {
         if !variable.init.is_empty() {

@@ -4,7 +4,7 @@ use crate::engine::Program;
 use crate::error::BuildError;
 use crate::lane_loop::Isa;
 use bus_schemas::{Code, Failure, FunctionFingerprint, ModuleHash};
-use device::{BlockBytes, Compiler, FunctionInfo, ModuleInfo, Watch};
+use device::{BlockBytes, Compiler, FunctionInfo, PreparedModule, Watch};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    fn info(&self) -> ModuleInfo {
+    fn info(&self) -> PreparedModule {
         let entries = self.program.entries();
         let functions = entries
             .enumerate()
@@ -30,7 +30,7 @@ impl Prepared {
                 }
             })
             .collect();
-        ModuleInfo {
+        PreparedModule {
             functions,
             bytes: self.bytes,
         }
@@ -74,7 +74,7 @@ impl Compiler for Cache {
         hash: ModuleHash,
         image: &[u8],
         watch: &dyn Watch,
-    ) -> Result<ModuleInfo, Failure> {
+    ) -> Result<PreparedModule, Failure> {
         if let Some(prepared) = self.get(hash) {
             return Ok(prepared.info());
         }

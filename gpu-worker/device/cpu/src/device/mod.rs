@@ -21,10 +21,10 @@ use crate::lane_loop::Isa;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
 use device::{
-    Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, ModuleInfo, SharingDomain, Slice,
-    Unwatched,
+    Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, PreparedModule, SharingDomain,
+    Slice, Unwatched,
 };
-pub use model::Model;
+pub use model::DeviceModel;
 use session::{Advance, Session, Sessions};
 use sharing::{Shares, Sharing};
 use std::cell::RefCell;
@@ -45,7 +45,7 @@ pub struct CpuConfig {
     /// What modules are built for: the interpreter's lane loops alone, or native code as well.
     pub isa: Isa,
     /// What it says of itself.
-    pub model: Model,
+    pub model: DeviceModel,
 }
 
 impl Default for CpuConfig {
@@ -56,7 +56,7 @@ impl Default for CpuConfig {
             capacity: 4 << 30,
             watchdog: Duration::from_secs(10),
             isa: Isa::detect(),
-            model: Model::default(),
+            model: DeviceModel::default(),
         }
     }
 }
@@ -236,7 +236,7 @@ impl Device for CpuDevice {
         }
     }
 
-    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<PreparedModule, Failure> {
         self.modules.compile(hash, image, &Unwatched)
     }
 

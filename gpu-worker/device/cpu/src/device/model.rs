@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 /// What a CPU device says of itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Model {
+pub enum DeviceModel {
     /// A GPU of compute capability 8.0 and no name, with as many multiprocessors as libraries ask for
     /// before they take their usual ways.
     #[default]
@@ -111,7 +111,7 @@ static PRODUCTS: [Product; 7] = [
     },
 ];
 
-/// Multiprocessors of [`Model::Usual`]: as an A100 has.
+/// Multiprocessors of [`DeviceModel::Usual`]: as an A100 has.
 const USUAL_SMS: u32 = 108;
 
 /// Limits of a multiprocessor by compute capability.
@@ -136,7 +136,7 @@ fn limits(compute: (u32, u32)) -> Limits {
     }
 }
 
-impl Model {
+impl DeviceModel {
     /// Words of the setting.
     pub fn words() -> impl Iterator<Item = &'static str> {
         let products = PRODUCTS.iter().map(|product| product.setting);
@@ -174,7 +174,7 @@ impl Model {
     }
 }
 
-impl fmt::Display for Model {
+impl fmt::Display for DeviceModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Usual => "usual",
@@ -184,7 +184,7 @@ impl fmt::Display for Model {
     }
 }
 
-impl FromStr for Model {
+impl FromStr for DeviceModel {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
@@ -208,20 +208,22 @@ mod tests {
 
     #[test]
     fn every_word_is_a_model_of_that_name() {
-        for word in Model::words() {
-            let model: Model = word.parse().expect("a model");
+        for word in DeviceModel::words() {
+            let model: DeviceModel = word.parse().expect("a model");
             assert_eq!(model.to_string(), word);
         }
-        let error = "b200".parse::<Model>().expect_err("no such model");
+        let error = "b200".parse::<DeviceModel>().expect_err("no such model");
         assert!(error.contains("a100"), "{error}");
     }
 
     #[test]
     fn a_model_changes_what_is_said_and_not_what_is_there() {
         let machine = super::super::properties::of(2, 1 << 30);
-        for word in Model::words() {
+        for word in DeviceModel::words() {
             let mut said = machine.clone();
-            word.parse::<Model>().expect("a model").apply(&mut said);
+            word.parse::<DeviceModel>()
+                .expect("a model")
+                .apply(&mut said);
             assert_eq!(
                 (said.memory, said.kind),
                 (machine.memory, machine.kind.clone())

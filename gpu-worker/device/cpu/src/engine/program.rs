@@ -9,7 +9,7 @@ use crate::lane_loop::Isa;
 use crate::lane_value::LANES;
 use crate::watched::Watched;
 use device::{Unwatched, Watch};
-use ptx::Module;
+use ptx::ParsedModule;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl Program {
     ) -> Result<Arc<Self>, BuildError> {
         let watched = Watched::new(watch);
         let grown = |bytes: u64| watched.grown(bytes as usize).is_ok();
-        let module = Module::parse_bytes_watched(image, &grown);
+        let module = ParsedModule::parse_bytes_watched(image, &grown);
         let module = match (module, watched.halted()) {
             (_, Some(halt)) => return Err(BuildError::Halted(halt)),
             (module, None) => module?,
@@ -84,12 +84,12 @@ impl Program {
     ///
     /// # Errors
     /// As [`Program::build`].
-    pub fn build_for(module: &Module<'_>, isa: Isa) -> Result<Arc<Self>, BuildError> {
+    pub fn build_for(module: &ParsedModule<'_>, isa: Isa) -> Result<Arc<Self>, BuildError> {
         Self::prepare(module, isa, &Watched::new(&Unwatched))
     }
 
     fn prepare(
-        module: &Module<'_>,
+        module: &ParsedModule<'_>,
         isa: Isa,
         watched: &Watched<'_>,
     ) -> Result<Arc<Self>, BuildError> {

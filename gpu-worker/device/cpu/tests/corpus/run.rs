@@ -4,7 +4,7 @@ use crate::compare;
 use crate::data;
 use crate::manifest::{Arg, Buffer, Case, Launch};
 use device_cpu::{BlockOrder, Engine, EngineConfig, Grid, Instance, Isa, Memory, Program};
-use ptx::Module;
+use ptx::ParsedModule;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ fn programs(case: &Case, isa: Isa) -> Result<HashMap<&str, Arc<Program>>, String
         if !programs.contains_key(launch.ptx.as_str()) {
             let path = case.folder.join(&launch.ptx);
             let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-            let module = Module::parse(&text).map_err(|error| error.to_string())?;
+            let module = ParsedModule::parse(&text).map_err(|error| error.to_string())?;
             let program = Program::build_for(&module, isa)
                 .map_err(|error| format!("{} does not build: {error}", launch.ptx))?;
             programs.insert(launch.ptx.as_str(), program);

@@ -2,7 +2,7 @@
 
 use crate::document::agree;
 use crate::manifest::Case;
-use ptx::{FunctionKind, Module, Statement};
+use ptx::{FunctionKind, ParsedModule, Statement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ struct Row {
 }
 
 impl Row {
-    fn add(&mut self, module: &Module<'_>) {
+    fn add(&mut self, module: &ParsedModule<'_>) {
         self.modules += 1;
         let target = module.target.iter().find(|word| word.starts_with("sm_"));
         self.targets.extend(target.map(|word| (*word).to_owned()));
@@ -59,7 +59,7 @@ fn rows(cases: &[Case]) -> Result<BTreeMap<String, Row>, String> {
             row.kernels.insert((id, launch.entry.clone()));
             if seen.insert(path.clone()) {
                 let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-                let module = Module::parse(&text).map_err(|error| error.to_string())?;
+                let module = ParsedModule::parse(&text).map_err(|error| error.to_string())?;
                 row.add(&module);
                 let entries = module.functions.iter();
                 let entries = entries.filter(|f| f.kind == FunctionKind::Entry).count();

@@ -5,7 +5,7 @@ use device_cpu::{
     Engine, EngineConfig, Grid, Instance, Isa, LaunchError, Memory, Program, Progress, Stats,
 };
 use proptest::prelude::*;
-use ptx::Module;
+use ptx::ParsedModule;
 use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 
@@ -136,7 +136,7 @@ fn source(list: &[Statement]) -> Option<String> {
 type Outcome = Result<(Vec<u8>, Stats), String>;
 
 fn run(text: &str, isa: Isa, block: [u32; 3], config: EngineConfig, budget: u64) -> Outcome {
-    let module = Module::parse(text).map_err(|error| format!("{error}\n{text}"))?;
+    let module = ParsedModule::parse(text).map_err(|error| format!("{error}\n{text}"))?;
     let program = Program::build_for(&module, isa).map_err(|error| format!("{error}\n{text}"))?;
     let mut memory = Memory::new(BASE, 1 << 30, 1 << 20).expect("a window");
     let threads: u32 = block.iter().product();
@@ -273,7 +273,7 @@ fn faults_and_wraps_in_loops_are_the_same() {
         let text = walk(step, form);
         for first in firsts {
             let outcomes = [Isa::Avx2, Isa::Native].map(|isa| {
-                let module = Module::parse(&text).expect("a module");
+                let module = ParsedModule::parse(&text).expect("a module");
                 let program = Program::build_for(&module, isa).expect("a program");
                 let mut memory = Memory::new(BASE, 1 << 30, 1 << 20).expect("a window");
                 memory.alloc(BASE, 4096).expect("room");
@@ -319,7 +319,7 @@ ret;
 }
 ";
     let outcomes = [Isa::Avx2, Isa::Native].map(|isa| {
-        let module = Module::parse(text).expect("a module");
+        let module = ParsedModule::parse(text).expect("a module");
         let program = Program::build_for(&module, isa).expect("a program");
         let mut memory = Memory::new(BASE, 1 << 30, 1 << 20).expect("a window");
         let instance = Instance::new(&program, &mut memory).expect("room");

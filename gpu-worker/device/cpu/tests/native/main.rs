@@ -8,7 +8,7 @@ mod launch;
 use device_cpu::{EngineConfig, Grid, Isa, LaunchError, Program};
 use launch::{BASE, launch};
 use proptest::prelude::*;
-use ptx::Module;
+use ptx::ParsedModule;
 use std::fmt::Write;
 
 /// Bytes that the random programs read and write, in front of their results.
@@ -239,7 +239,7 @@ fn operand(kind: char, number: u8) -> String {
 }
 
 fn run(text: &str, isa: Isa, threads: u32) -> Result<Vec<u8>, String> {
-    let module = Module::parse(text).map_err(|error| format!("{error}\n{text}"))?;
+    let module = ParsedModule::parse(text).map_err(|error| format!("{error}\n{text}"))?;
     let program = Program::build_for(&module, isa).map_err(|error| format!("{error}\n{text}"))?;
     let mut bytes: Vec<u8> = (0..DATA).map(|at| (at * at * 31 % 251) as u8).collect();
     bytes.resize(DATA + threads as usize * 4 * RESULTS, 0);
@@ -325,7 +325,7 @@ fn faults_name_the_same_thread_and_address() {
         (0, 3),
     ] {
         let run = |isa| {
-            let module = Module::parse(STRIDED).expect("a module");
+            let module = ParsedModule::parse(STRIDED).expect("a module");
             let program = Program::build_for(&module, isa).expect("a program");
             let (config, grid) = (EngineConfig::default(), Grid::flat(1, 32));
             let room = vec![0; bytes as usize];

@@ -5,7 +5,7 @@ use crate::refusals::refused;
 use crate::vector::Test;
 use crate::warp::isas;
 use device_cpu::{EngineConfig, Grid, Isa, Program};
-use ptx::Module;
+use ptx::ParsedModule;
 
 /// Runs a text in a block of `threads`; each leaves `%o` for its thread `%t`.
 fn run(isa: Isa, text: &str, threads: u32) -> Result<Vec<u32>, String> {
@@ -19,7 +19,7 @@ fn run(isa: Isa, text: &str, threads: u32) -> Result<Vec<u32>, String> {
         {text}
         st.global.u32 [%g], %o; ret; }}"
     );
-    let module = Module::parse(&source).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let module = ParsedModule::parse(&source).unwrap_or_else(|error| panic!("{text}: {error}"));
     let program = Program::build_for(&module, isa).unwrap_or_else(|error| panic!("{text}: {error}"));
     let (config, bytes) = (EngineConfig::default(), vec![0; 4 * threads as usize]);
     launch(&program, config, Grid::flat(1, threads), bytes, &[]).map_err(|error| error.to_string())

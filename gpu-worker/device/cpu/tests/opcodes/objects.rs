@@ -5,12 +5,12 @@ use crate::texels::{DATA, Image};
 use crate::textures::run;
 use crate::vector::Test;
 use crate::warp::{BASE, BUFFER, EMPTY, Random, Register, Warp, isas};
-use bus_schemas::{AddressMode, Channel, Shape, Texture};
+use bus_schemas::{AddressMode, Channel, TextureShape, Texture};
 
 /// What a texture answers.
 fn questions(tests: &mut Vec<Test>) {
     let texture = Texture {
-        shape: Shape::Layered,
+        shape: TextureShape::Layered,
         address: BASE + DATA as u64,
         width: 640,
         height: 480,
@@ -136,7 +136,7 @@ fn surface(kind: &str) -> bool {
 fn refused() {
     let mut numbers = Random::new(29);
     let format = (1, 32, Channel::Float);
-    let mut image = Image::random(Shape::Array, [8, 4, 4], format, &mut numbers);
+    let mut image = Image::random(TextureShape::Array, [8, 4, 4], format, &mut numbers);
     let inputs = [0, 1, 1].map(|at| Register::words([at; 32]));
     let fault = |kind: &str, handle: &str, buffer: &[u8], words: &str| {
         let end = ended(kind, handle, buffer, &inputs);
@@ -210,7 +210,7 @@ fn hostile() {
     let mut fine = 0;
     for round in 0..400 {
         let format = (4, 8 << (round % 3), Channel::Unsigned);
-        let mut image = Image::random(Shape::Array, [9, 5, 3], format, &mut numbers);
+        let mut image = Image::random(TextureShape::Array, [9, 5, 3], format, &mut numbers);
         let kind = KINDS[round % KINDS.len()];
         image.texture.surface = surface(kind);
         image.texture.linear = round % 2 == 0;
@@ -242,7 +242,7 @@ fn hostile() {
 fn in_a_loop() {
     let mut numbers = Random::new(37);
     let format = (1, 32, Channel::Float);
-    let image = Image::random(Shape::Pitched, [24, 12, 0], format, &mut numbers);
+    let image = Image::random(TextureShape::Pitched, [24, 12, 0], format, &mut numbers);
     let text = ".reg .u32 x, y; .reg .s32 at; .reg .f32 sum, one, two; .reg .pred p;
         mov.f32 sum, 0f00000000; mov.u32 y, 0; and.b32 x, %laneid, 15;
         again: add.s32 at, x, y;

@@ -3,7 +3,7 @@
 use crate::texels::{DATA, Image};
 use crate::vector::Test;
 use crate::warp::{EMPTY, Random, Register, Warp, isas};
-use bus_schemas::{Channel, Shape};
+use bus_schemas::{Channel, TextureShape};
 
 /// A geometry: its name, whether there are layers, sizes of a surface.
 type Geometry = (&'static str, bool, [u32; 3]);
@@ -24,9 +24,9 @@ fn surface(
     numbers: &mut Random,
 ) -> Image {
     let shape = if layered {
-        Shape::Layered
+        TextureShape::Layered
     } else {
-        Shape::Array
+        TextureShape::Array
     };
     let mut image = Image::random(shape, sizes, format, numbers);
     image.texture.surface = true;

@@ -1,7 +1,7 @@
 //! Results of texture lookups, computed texel by texel without the engine.
 
 use crate::warp::{BASE, Random};
-use bus_schemas::{AddressMode, Channel, Shape, Texture};
+use bus_schemas::{AddressMode, Channel, Texture, TextureShape};
 
 /// Where in the buffer the texels lie; the descriptor begins it.
 pub(crate) const DATA: usize = 1024;
@@ -16,7 +16,7 @@ pub(crate) struct Image {
 impl Image {
     /// Random texels: columns, rows, slices or layers; channels, their bits and type.
     pub(crate) fn random(
-        shape: Shape,
+        shape: TextureShape,
         sizes: [u32; 3],
         (channels, bits, channel): (u32, u32, Channel),
         numbers: &mut Random,

@@ -3,7 +3,7 @@
 use crate::texels::Image;
 use crate::vector::Test;
 use crate::warp::{EMPTY, Left, Random, Register, Warp, isas};
-use bus_schemas::{AddressMode, Channel, Shape};
+use bus_schemas::{AddressMode, Channel, TextureShape};
 
 const MODES: [AddressMode; 4] = [
     AddressMode::Wrap,
@@ -41,9 +41,9 @@ fn image(
     numbers: &mut Random,
 ) -> Image {
     let shape = if layered {
-        Shape::Layered
+        TextureShape::Layered
     } else {
-        Shape::Array
+        TextureShape::Array
     };
     let mut image = Image::random(shape, sizes, (channels, bits, channel), numbers);
     image.texture.normalized_read = scaled;
@@ -173,7 +173,7 @@ fn fetches(tests: &mut Vec<Test>) {
     tests.push(Test::check(vec!["tex.1d.v4.f32.s32".into()], || {
         let mut numbers = Random::new(13);
         let mut image = Image::random(
-            Shape::Linear,
+            TextureShape::Linear,
             [40, 0, 0],
             (1, 32, Channel::Float),
             &mut numbers,

@@ -3,7 +3,7 @@
 use crate::launch::launch;
 use crate::values::{self, Kind, LANES};
 use device_cpu::{EngineConfig, Grid, Isa, Program};
-use ptx::Module;
+use ptx::ParsedModule;
 use std::fmt::Write as _;
 
 /// Values of the sources of one lane, cut to their widths.
@@ -192,7 +192,7 @@ impl Vector {
 
     fn run(&self) -> Result<(), String> {
         let source = self.source();
-        let module = Module::parse(&source).map_err(|error| error.to_string())?;
+        let module = ParsedModule::parse(&source).map_err(|error| error.to_string())?;
         let mut inputs = values::inputs(&self.sources, self.lanes);
         let random = values::random(self.lanes);
         for isa in [Isa::Portable, Isa::Avx2, Isa::Native] {
@@ -238,7 +238,7 @@ impl Vector {
     /// The eight arrays of results.
     fn launch(
         &self,
-        module: &Module<'_>,
+        module: &ParsedModule<'_>,
         isa: Isa,
         inputs: &[Inputs],
         random: &[u64],

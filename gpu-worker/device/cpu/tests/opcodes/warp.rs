@@ -4,7 +4,7 @@
 pub(crate) use crate::launch::BASE;
 use crate::launch::launch;
 use device_cpu::{EngineConfig, Grid, Isa, LaunchError, Program};
-use ptx::Module;
+use ptx::ParsedModule;
 
 /// Bytes of the buffer in global memory and of the one in shared memory.
 pub(crate) const BUFFER: usize = 16 << 10;
@@ -109,7 +109,7 @@ impl Warp<'_> {
     /// Runs it, or says what fault it ended with.
     pub(crate) fn result(&self, isa: Isa) -> Result<Left, LaunchError> {
         let (text, source) = (self.text, self.source());
-        let module = Module::parse(&source).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let module = ParsedModule::parse(&source).unwrap_or_else(|error| panic!("{text}: {error}"));
         let program = Program::build_for(&module, isa).unwrap_or_else(|e| panic!("{text}: {e}"));
         let rows = self.inputs.len() + self.outputs.len();
         let mut bytes = self.buffer.to_owned();

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::output;
-use crate::record::{Difference, Row, Source, difference};
+use crate::record::{Difference, PositionRow, Source, difference};
 
 /// `warploom order diff`.
 #[derive(Debug, Args)]
@@ -63,7 +63,7 @@ fn tell(found: &Difference) -> Result<()> {
     Ok(())
 }
 
-fn what(row: Option<&Row>) -> String {
+fn what(row: Option<&PositionRow>) -> String {
     row.map_or("nothing".to_owned(), |row| {
         let ops = match row.kind.as_str() {
             "run" => format!("ops {}..{}", row.first, row.last),

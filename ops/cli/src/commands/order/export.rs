@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::filter::Filter;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output;
 use crate::record::{self, Format, Source, write, write_listing};
 use crate::settings::Settings;
@@ -37,7 +37,7 @@ pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -
         return archive(dir, args, settings, json).await;
     }
     let Some(out) = &args.out else {
-        bail!(Usage("--out FILE or --archive DIR: where to?".into()));
+        bail!(UsageError("--out FILE or --archive DIR: where to?".into()));
     };
     let format = args.format.unwrap_or_else(|| format_of(out));
     let Filter {
@@ -48,7 +48,7 @@ pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -
     } = &args.filter;
     let whole = tenant.is_none() && gpu.is_none() && from.is_none() && to.is_none();
     if format == Format::Record && !whole {
-        bail!(Usage(
+        bail!(UsageError(
             "a record is exported whole: an order cannot be recomputed from a part of it".into()
         ));
     }
@@ -63,7 +63,9 @@ pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -
             (replayed.positions.len(), write(&record)?)
         }
         (Source::Listing(_), Format::Record) => {
-            bail!(Usage("rows are no record: they lack the inputs".into()))
+            bail!(UsageError(
+                "rows are no record: they lack the inputs".into()
+            ))
         }
         (source, format) => {
             if let Source::Record(record) = &source {
@@ -88,7 +90,9 @@ pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -
 /// Adds to an archive what it lacks of the record.
 async fn archive(dir: &Path, args: &ExportArgs, settings: &Settings, json: bool) -> Result<()> {
     let Source::Record(record) = Source::open(args.source.as_deref(), settings).await? else {
-        bail!(Usage("rows are no record: they lack the inputs".into()));
+        bail!(UsageError(
+            "rows are no record: they lack the inputs".into()
+        ));
     };
     let added = record::add(dir, &record)?;
     let (blocks, bytes, segments) = (added.blocks, added.bytes, added.segments);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::record::Row;
+use crate::record::PositionRow;
 
 /// Which positions.
 #[derive(Debug, Clone, Default, Args)]
@@ -24,7 +24,7 @@ pub struct Filter {
 impl Filter {
     /// Whether a row is one of them.
     #[must_use]
-    pub fn has(&self, row: &Row) -> bool {
+    pub fn has(&self, row: &PositionRow) -> bool {
         let tenant = self.tenant.as_ref();
         tenant.is_none_or(|tenant| tenant.as_str() == row.tenant)
             && self.gpu.is_none_or(|gpu| gpu == row.gpu)

@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table};
 use super::filter::Filter;
 use crate::admin::Administrator;
 use crate::output;
-use crate::record::{Row, Source, follow};
+use crate::record::{PositionRow, Source, follow};
 use crate::settings::Settings;
 use crate::table::{fitted, headed};
 
@@ -66,7 +66,7 @@ pub(super) async fn show(args: &ShowArgs, settings: &Settings, json: bool) -> Re
     }
 }
 
-fn table(rows: &[Row]) -> Table {
+fn table(rows: &[PositionRow]) -> Table {
     let mut table = headed(&HEADER.join("|"));
     for row in rows {
         table.add_row(cells(row));
@@ -79,7 +79,7 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-fn cells(row: &Row) -> [String; 12] {
+fn cells(row: &PositionRow) -> [String; 12] {
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     let ops = match row.kind.as_str() {
         "run" => format!("{}..{}", row.first, row.last),
@@ -107,14 +107,14 @@ fn cells(row: &Row) -> [String; 12] {
 /// What ended lately, and from then on whatever ends.
 async fn live(args: &ShowArgs, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
-    let mut before: VecDeque<Row> = VecDeque::new();
+    let mut before: VecDeque<PositionRow> = VecDeque::new();
     let mut begun = json;
-    let print = |row: &Row| match json {
+    let print = |row: &PositionRow| match json {
         true => output::line(serde_json::to_string(row)?),
         false => output::line(line(&cells(row))),
     };
     let followed = follow(&administrator, |position, news| {
-        let row = Row::from(&position);
+        let row = PositionRow::from(&position);
         if !args.filter.has(&row) {
             return Ok(());
         }
@@ -156,8 +156,8 @@ fn line(cells: &[String; 12]) -> String {
 mod tests {
     use super::*;
 
-    fn row() -> Row {
-        Row {
+    fn row() -> PositionRow {
+        PositionRow {
             position: 12,
             tenant: "chat".into(),
             kind: "run".into(),
@@ -165,7 +165,7 @@ mod tests {
             last: 90,
             kernels: Some(80),
             cost_ns: 1_234_567,
-            ..Row::default()
+            ..PositionRow::default()
         }
     }
 

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::evidence::{Evidence, WorkerChain};
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output;
 use crate::record::{First, GpuVerdict, OrderVerdict, Source, With, is_archive};
 use crate::settings::Settings;
@@ -34,7 +34,7 @@ pub async fn verify(args: &VerifyArgs, settings: &Settings, json: bool) -> Resul
         return evidence(dir, args.key.as_deref(), json);
     }
     if args.key.is_some() {
-        bail!(Usage(
+        bail!(UsageError(
             "--key is the key of a directory of evidence; records and rows are not signed".into()
         ));
     }

@@ -6,18 +6,18 @@ use scheduler_leader_core::Inspection;
 use scheduler_leader_core::replay::Stopped;
 use serde_json::{Value, json};
 
-use crate::record::Row;
+use crate::record::PositionRow;
 use crate::table::{fitted, headed};
 
 /// As one JSON object.
 pub(super) fn json(stopped: &Stopped) -> Result<Value> {
-    let (at, order) = (Row::from(&stopped.at), &stopped.order);
+    let (at, order) = (PositionRow::from(&stopped.at), &stopped.order);
     Ok(json!({ "at": at, "order": order }))
 }
 
 /// As tables: devices, who takes turns on each, tenants, sessions.
 pub(super) fn tables(stopped: &Stopped) -> String {
-    let (at, order) = (Row::from(&stopped.at), &stopped.order);
+    let (at, order) = (PositionRow::from(&stopped.at), &stopped.order);
     let what = match at.kind.as_str() {
         "run" => format!(
             "ops {} to {}, {} kernels",

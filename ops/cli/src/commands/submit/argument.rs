@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::exit::Usage;
+use crate::exit::UsageError;
 
 /// Type of a scalar or of a buffer's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Argument {
     pub(super) fn parse(text: &str) -> Result<Self> {
         let end = text.find([':', '*', '[']).unwrap_or(text.len());
         let (kind, rest) = text.split_at(end);
-        let complain = || Usage(format!("argument {text:?}; see `warploom submit --help`"));
+        let complain = || UsageError(format!("argument {text:?}; see `warploom submit --help`"));
         let element = Element::parse(kind).with_context(complain)?;
         let value = |value: &str| element.value(value).with_context(complain);
         if let Some(scalar) = rest.strip_prefix(':') {
@@ -139,7 +139,7 @@ impl Argument {
 
 fn read(element: Element, count: usize, path: &Path) -> Result<Vec<u8>> {
     let shown = path.display();
-    let bytes = std::fs::read(path).with_context(|| Usage(format!("cannot read {shown}")))?;
+    let bytes = std::fs::read(path).with_context(|| UsageError(format!("cannot read {shown}")))?;
     let contents = if path.extension().is_some_and(|extension| extension == "txt") {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let words = text
@@ -147,14 +147,16 @@ fn read(element: Element, count: usize, path: &Path) -> Result<Vec<u8>> {
             .filter(|word| !word.is_empty());
         let values: Option<Vec<_>> = words.map(|word| element.value(word)).collect();
         values
-            .with_context(|| Usage(format!("{shown} holds something that is no number")))?
+            .with_context(|| UsageError(format!("{shown} holds something that is no number")))?
             .concat()
     } else {
         bytes
     };
     if contents.len() != count * element.bytes() {
         let have = contents.len() / element.bytes();
-        bail!(Usage(format!("{shown} holds {have} elements, not {count}")));
+        bail!(UsageError(format!(
+            "{shown} holds {have} elements, not {count}"
+        )));
     }
     Ok(contents)
 }

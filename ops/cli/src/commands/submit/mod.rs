@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use client_agent::{Client, Session};
 
 use crate::credentials::client_settings;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::output;
 use crate::settings::Settings;
 pub use args::SubmitArgs;
@@ -29,7 +29,8 @@ impl Output {
             None => (text, None),
         };
         let argument = number.parse().ok();
-        let argument = argument.with_context(|| Usage(format!("--out {text:?} is no N[:FILE]")))?;
+        let argument =
+            argument.with_context(|| UsageError(format!("--out {text:?} is no N[:FILE]")))?;
         Ok(Self { argument, file })
     }
 }
@@ -43,11 +44,13 @@ pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> 
     let arguments = arguments?;
     let outputs = outputs(args, &arguments)?;
     let image = std::fs::read(&args.ptx)
-        .with_context(|| Usage(format!("cannot read {}", args.ptx.display())))?;
+        .with_context(|| UsageError(format!("cannot read {}", args.ptx.display())))?;
     let client = Client::connect(client_settings(settings, args.tenant.as_str())?)
         .map_err(|error| unreachable_or(error, settings))?;
     if args.devices > 1 && outputs.iter().any(|output| output.file.is_some()) {
-        bail!(Usage("the devices would all write --out's one file".into()));
+        bail!(UsageError(
+            "the devices would all write --out's one file".into()
+        ));
     }
     let sessions = client.open_devices(args.devices)?;
     for (device, session) in sessions.iter().enumerate() {
@@ -95,7 +98,10 @@ fn outputs(args: &SubmitArgs, arguments: &[Argument]) -> Result<Vec<Output>> {
     let outputs: Result<Vec<_>> = args.out.iter().map(|text| Output::parse(text)).collect();
     let outputs = outputs?;
     if let Some(wrong) = outputs.iter().find(|output| !is_buffer(output.argument)) {
-        bail!(Usage(format!("argument {} is no buffer", wrong.argument)));
+        bail!(UsageError(format!(
+            "argument {} is no buffer",
+            wrong.argument
+        )));
     }
     Ok(outputs)
 }

@@ -12,7 +12,7 @@ use super::sides::{BLOCK, BLOCKS, Block, CHAT, SETTLE, Sides, TRAIN, WARM_UP, bl
 use crate::bench::preempt::options;
 use crate::bench::stage::PATIENCE;
 use crate::virtual_device::VirtualDevice;
-use warploom_cli::local::{LocalCluster, Role, Scratch};
+use warploom_cli::local::{LocalCluster, RoleProcess, Scratch};
 use warploom_cli::settings::Settings;
 
 /// What train is told, and answers once it is so.
@@ -89,7 +89,7 @@ fn answer(what: &str) -> Result<()> {
 
 /// A started party.
 struct Party {
-    role: Role,
+    role: RoleProcess,
     lines: Option<BufReader<ChildStdout>>,
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
-use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, SharingDomain, Slice};
+use device::{Completion, Device, DeviceInfo, Interrupt, PreparedModule, SharingDomain, Slice};
 use device_cpu::{CpuConfig, CpuDevice};
 use workloads::Random;
 use workloads::local::Local;
@@ -125,7 +125,7 @@ impl Device for Seat {
         });
     }
 
-    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<PreparedModule, Failure> {
         let image = image.to_vec();
         self.call(move |hall| hall.device.prepare(hash, &image))
     }

@@ -11,7 +11,7 @@ use bus_schemas::{FunctionFingerprint, KernelKey, ModuleHash, Op, OpNumber};
 use client_agent::{Client, Session};
 use workloads::kernels::EMPTY;
 
-use warploom_cli::local::{LocalCluster, Role};
+use warploom_cli::local::{LocalCluster, RoleProcess};
 
 /// The party that a tenant plays is named by this and the tenant.
 pub(in crate::bench) const PARTY: &str = "backlog.";
@@ -110,7 +110,7 @@ fn arrived(session: &Session, last: OpNumber) -> Result<()> {
 
 /// Such a tenant, as the benchmark sees it.
 pub(super) struct Backlog {
-    role: Role,
+    role: RoleProcess,
     lines: Receiver<String>,
 }
 

@@ -14,7 +14,7 @@ use workloads::kernels::EMPTY;
 use crate::bench::median;
 use crate::bench::stage::{PATIENCE, Stage};
 use crate::bench::{Goal, Metric, metrics};
-use warploom_cli::local::{LocalCluster, Role};
+use warploom_cli::local::{LocalCluster, RoleProcess};
 
 metrics! {
     OWN = "own_takeover_ms", "ms", Goal::AtMost(5.0),
@@ -109,7 +109,7 @@ pub(super) async fn own(stage: &Stage<'_>) -> Result<Metric> {
 }
 
 /// 1,000 sessions, one client's, that stay open as long as this lives.
-async fn open_sessions(cluster: &LocalCluster) -> Result<Role> {
+async fn open_sessions(cluster: &LocalCluster) -> Result<RoleProcess> {
     let more = format!("--reps={}", SESSIONS - 1);
     let mut client = cluster.role("bench .sessions", "sessions", &[more])?;
     let said = BufReader::new(client.take_stdout().context("the client's output")?);

@@ -2,7 +2,7 @@
 //!
 //! Sizes and addresses come from the tenant's memory: sums of them are checked.
 
-use bus_schemas::{AddressMode, Shape, Texture};
+use bus_schemas::{AddressMode, Texture, TextureShape};
 
 /// No coordinate is taken to be farther out: what is beyond reads the same, and sums stay exact.
 const FAR: f64 = (1_u64 << 48) as f64;
@@ -19,7 +19,7 @@ pub(super) struct Axis {
 /// Elements, rows, and slices or layers; at least one where there is no such dimension.
 pub(super) fn extents(texture: &Texture) -> [u32; 3] {
     let (height, depth) = match texture.shape {
-        Shape::Linear => (1, 1),
+        TextureShape::Linear => (1, 1),
         _ => (texture.height.max(1), texture.depth.max(1)),
     };
     [texture.width, height, depth]
@@ -28,7 +28,7 @@ pub(super) fn extents(texture: &Texture) -> [u32; 3] {
 /// How many layers there are to choose from.
 pub(super) fn layers(texture: &Texture) -> u32 {
     match texture.shape {
-        Shape::Layered => texture.depth.max(1),
+        TextureShape::Layered => texture.depth.max(1),
         _ => 1,
     }
 }
@@ -36,7 +36,7 @@ pub(super) fn layers(texture: &Texture) -> u32 {
 /// How an axis is read outside. What goes on for ever needs coordinates from 0 to 1; a row of
 /// memory ends where it ends.
 pub(super) fn mode(texture: &Texture, axis: usize, normalized: bool) -> AddressMode {
-    if texture.shape == Shape::Linear {
+    if texture.shape == TextureShape::Linear {
         return AddressMode::Border;
     }
     match texture.modes[axis] {

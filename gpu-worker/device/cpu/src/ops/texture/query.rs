@@ -6,12 +6,12 @@ use crate::decode::form::{Asked, Inst};
 use crate::engine::context::Context;
 use crate::lane_loop::{source, store};
 use crate::lane_value::LANES;
-use bus_schemas::{AddressMode, Channel, Shape, TEXTURE_BYTES, Texture};
+use bus_schemas::{AddressMode, Channel, TEXTURE_BYTES, Texture, TextureShape};
 use std::ptr;
 
 /// What an object answers, in the numbers that the ISA takes from OpenCL.
 fn answer(texture: &Texture, asked: Asked) -> u32 {
-    let layered = texture.shape == Shape::Layered;
+    let layered = texture.shape == TextureShape::Layered;
     match asked {
         Asked::Width => texture.width,
         Asked::Height => texture.height,
@@ -34,7 +34,10 @@ fn answer(texture: &Texture, asked: Asked) -> u32 {
             AddressMode::Clamp => 3,
             AddressMode::Border => 4,
         },
-        Asked::Linear => u32::from(matches!(texture.shape, Shape::Linear | Shape::Pitched)),
+        Asked::Linear => u32::from(matches!(
+            texture.shape,
+            TextureShape::Linear | TextureShape::Pitched
+        )),
     }
 }
 

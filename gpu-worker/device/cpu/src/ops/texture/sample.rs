@@ -2,7 +2,7 @@
 
 use super::address::{self, Axis, WHOLE};
 use super::texel::{self, Texel};
-use bus_schemas::{AddressMode, Shape, Texture};
+use bus_schemas::{AddressMode, Texture, TextureShape};
 
 /// Where a texture is looked up, along each of its dimensions.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,8 @@ pub(super) fn sample(
 /// The texels along each axis, with the number of the axis.
 fn axes(texture: &Texture, request: &Request) -> [(Axis, usize); 3] {
     let extents = address::extents(texture);
-    let filtered = texture.linear && texel::floats(texture) && texture.shape != Shape::Linear;
+    let filtered =
+        texture.linear && texel::floats(texture) && texture.shape != TextureShape::Linear;
     std::array::from_fn(|at| {
         let (extent, offset) = (extents[at], request.offsets[at]);
         let axis = match request.at {
@@ -92,7 +93,7 @@ fn axes(texture: &Texture, request: &Request) -> [(Axis, usize); 3] {
 /// What is read outside the texture.
 fn outside(texture: &Texture, dimensions: usize) -> Texel {
     let modes = &texture.modes[..dimensions];
-    if texture.shape != Shape::Linear && modes.contains(&AddressMode::Border) {
+    if texture.shape != TextureShape::Linear && modes.contains(&AddressMode::Border) {
         texel::border(texture)
     } else {
         texel::nothing(texture)
