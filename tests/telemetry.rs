@@ -1,17 +1,14 @@
 //! What a cluster of real processes tells an OTLP receiver: one trace a request, from the client
 //! through leader and worker and back, and the metrics of each role.
 
-#[path = "peers/otlp/mod.rs"]
-mod otlp;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use broker::testing::TempDir;
 use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::telemetry::{Role, TelemetrySettings};
 use client_agent::{Client, Settings, Telemetry};
-use otlp::Receiver;
 use serde_json::Value;
+use test_cluster::Receiver;
 use warploom_cli::local::{LocalCluster, LocalOptions};
 
 const TENANT: &str = "chat";

@@ -3,36 +3,27 @@
 
 use std::time::Duration;
 
-use broker::testing::TestBroker;
 use bus_schemas::{Incarnation, LeaderId, Seal, SealReply, WIRE_VERSION, WorkerBeat};
 use bus_schemas::{decode, encode};
 use futures_util::StreamExt;
 use gpu_worker::{DeviceChoice, DeviceSettings, WorkerSettings};
-use tokio::sync::oneshot;
+use test_cluster::{RoleThread, TestCluster};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn a_cpu_worker_serves_until_it_is_asked_to_leave() {
-    let broker = TestBroker::start();
-    let credentials = broker.credentials().clone();
-    let subjects = credentials.subjects().unwrap();
-    let cluster = credentials.cluster_user.clone().unwrap();
-    let login = (cluster.user, cluster.password);
-    let leader =
-        async_nats::ConnectOptions::with_user_and_password(login.0.clone(), login.1.clone())
-            .custom_inbox_prefix(subjects.cluster_inbox())
-            .connect(broker.url())
-            .await
-            .unwrap();
+    let cluster = TestCluster::start();
+    let subjects = cluster.subjects();
+    let leader = cluster.connect().await;
     let worker = Incarnation(7);
     let mut beats = leader
         .subscribe(subjects.worker_beat(worker))
         .await
         .unwrap();
     leader.flush().await.unwrap();
-    let mut settings = WorkerSettings::new(broker.url(), subjects.cluster().clone(), 3);
-    settings.bus.login = Some(login);
+    let mut settings = WorkerSettings::new(cluster.url(), subjects.cluster().clone(), 3);
+    settings.bus.login = Some(cluster.cluster_login());
     settings.bus.patience = Some(PATIENCE);
     settings.incarnation = Some(worker);
     let device = DeviceSettings {
@@ -41,12 +32,7 @@ async fn a_cpu_worker_serves_until_it_is_asked_to_leave() {
         reserve: Some(1 << 20),
         ..DeviceSettings::default()
     };
-    let (shutdown, asked) = oneshot::channel::<()>();
-    let role = std::thread::spawn(move || {
-        gpu_worker::run(settings, device, async {
-            let _ = asked.await;
-        })
-    });
+    let mut role = RoleThread::start(|asked| gpu_worker::run(settings, device, asked));
     let beat = tokio::time::timeout(PATIENCE, beats.next())
         .await
         .unwrap()
@@ -67,13 +53,8 @@ async fn a_cpu_worker_serves_until_it_is_asked_to_leave() {
         .unwrap();
     let reply: SealReply = decode(&reply.payload).unwrap();
     assert_eq!(reply.sealed.unwrap().position, 0);
-    shutdown.send(()).unwrap();
-    let left = tokio::task::spawn_blocking(|| role.join().unwrap());
-    tokio::time::timeout(PATIENCE, left)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
+    role.ask();
+    role.left(PATIENCE).await.unwrap();
 }
 
 #[test]

@@ -1,8 +1,5 @@
 //! What leaves the process, as an OTLP receiver decodes it with opentelemetry-proto.
 
-#[path = "../../../tests/peers/otlp/mod.rs"]
-mod otlp;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -10,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use broker::testing::TempDir;
 use bus_schemas::{Incarnation, SessionId, StoreStatus, Tenant, Usage, UsageRow, WIRE_VERSION};
-use otlp::Receiver;
 use serde_json::{Value, json};
 use telemetry::{
     Role, Span, SpanName, TargetReading, Telemetry, TelemetryError, TelemetrySettings, TraceContext,
 };
+use test_cluster::Receiver;
 
 fn start(role: Role, endpoint: &str) -> Telemetry {
     let settings = TelemetrySettings::from_environment(role, "test", endpoint);

@@ -1,7 +1,7 @@
 //! Images of modules: what the device makes of them, and how long they are kept.
 
 use crate::device;
-use crate::stage::{Program, Stage, grant, window};
+use crate::driven::{DrivenWorker, Program, grant, window};
 use crate::tour::{IMAGE, result, stage_image};
 use bus_schemas::{Code, Done, Failure, GrantKind, ModuleHash, Op, ResultKind, WorkerAck, decode};
 use std::time::{Duration, Instant};
@@ -9,75 +9,75 @@ use std::time::{Duration, Instant};
 /// Its hash is checked on a thread of its own, and the client goes on as soon as all is received.
 #[tokio::test]
 async fn a_large_image_may_be_used_as_soon_as_it_is_acknowledged() {
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    driven.open(1).await;
     let mut image = IMAGE.to_vec();
     image.resize(1 << 20, b' ');
     let hash = ModuleHash::of(&image);
-    stage.stage(1, 1, &image, Some(hash)).await;
+    driven.stage(1, 1, &image, Some(hash)).await;
     let load = Op::LoadModule { slot: 0, hash };
     let program = Program::default().plain(load).launch(&image, 0, "run");
-    stage.run(1, 1, &program).await;
+    driven.run(1, 1, &program).await;
     let ran = |done: &Done<'_>| done.reports.iter().any(|report| report.position == 2);
-    let done = stage.done(ran).await;
+    let done = driven.done(ran).await;
     let done: Done<'_> = decode(&done.payload).unwrap();
     assert!(done.faults.is_empty());
 }
 
 /// What the worker says of the image of a transfer: that the device can run it, or why it cannot.
-async fn verdict(stage: &mut Stage, transfer: u64) -> Option<Failure> {
+async fn verdict(driven: &mut DrivenWorker, transfer: u64) -> Option<Failure> {
     let refused = |ack: &WorkerAck<'_>| {
         let of_it = ack.refused.iter().find(|it| it.transfer == transfer);
         of_it.map(|it| it.failure.clone())
     };
     let ready = |ack: &WorkerAck<'_>| ack.prepared.iter().any(|row| row.0 == transfer);
-    let heard = stage.ack(|ack| ready(ack) || refused(ack).is_some()).await;
+    let heard = driven.ack(|ack| ready(ack) || refused(ack).is_some()).await;
     refused(&decode(&heard.payload).expect("an acknowledgement"))
 }
 
 #[tokio::test]
 async fn a_client_is_told_what_the_device_makes_of_an_image() {
     const BROKEN: &[u8] = b"no functions";
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
-    stage.open(2).await;
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    driven.open(1).await;
+    driven.open(2).await;
     let mut transfer = 0;
     for session in [1, 2] {
         for image in [IMAGE, BROKEN] {
             transfer += 1;
             let hash = ModuleHash::of(image);
-            stage.stage(session, transfer, image, Some(hash)).await;
-            let code = verdict(&mut stage, transfer).await.map(|why| why.code);
+            driven.stage(session, transfer, image, Some(hash)).await;
+            let code = verdict(&mut driven, transfer).await.map(|why| why.code);
             assert_eq!(code, (image == BROKEN).then_some(Code::BadModule));
         }
     }
     // Asked again, as if the answer had been lost.
-    stage.offer(2, 4, BROKEN).await;
-    let why = verdict(&mut stage, 4).await.expect("it is refused");
+    driven.offer(2, 4, BROKEN).await;
+    let why = verdict(&mut driven, 4).await.expect("it is refused");
     assert_eq!(why.detail, "line 1, column 1: no module");
-    stage.offer(1, 1, IMAGE).await;
-    assert_eq!(verdict(&mut stage, 1).await, None);
+    driven.offer(1, 1, IMAGE).await;
+    assert_eq!(verdict(&mut driven, 1).await, None);
     // The session goes on.
     let load = Op::LoadModule {
         slot: 0,
         hash: ModuleHash::of(IMAGE),
     };
     let program = Program::default().plain(load).plain(Op::Sync);
-    stage.run(1, 1, &program).await;
-    let (op, kind, ..) = result(&mut stage).await;
+    driven.run(1, 1, &program).await;
+    let (op, kind, ..) = result(&mut driven).await;
     assert_eq!((op, kind), (2, ResultKind::Sync));
 }
 
 #[tokio::test]
 async fn a_module_that_compiles_holds_back_its_own_session_only() {
     const SLOW_IMAGE: &[u8] = b"functions: slow";
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
-    stage.open(2).await;
-    stage_image(&mut stage, 1, 1, SLOW_IMAGE).await;
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    driven.open(1).await;
+    driven.open(2).await;
+    stage_image(&mut driven, 1, 1, SLOW_IMAGE).await;
     let [slow, quick] = [1, 2].map(|session| window(session).base);
     let bytes = 64;
     let program = Program::default()
@@ -91,7 +91,7 @@ async fn a_module_that_compiles_holds_back_its_own_session_only() {
         })
         .launch(SLOW_IMAGE, 0, "slow")
         .plain(Op::Sync);
-    stage.run(1, 1, &program).await;
+    driven.run(1, 1, &program).await;
     let program = Program::default()
         .plain(Op::Alloc {
             address: quick,
@@ -101,12 +101,12 @@ async fn a_module_that_compiles_holds_back_its_own_session_only() {
             address: quick,
             bytes,
         });
-    stage.run(2, 1, &program).await;
+    driven.run(2, 1, &program).await;
     // It started behind the other, and needs memory as that one does.
-    let (op, kind, _, got) = result(&mut stage).await;
+    let (op, kind, _, got) = result(&mut driven).await;
     assert_eq!((op, kind, got), (2, ResultKind::CopyOut, vec![0; 64]));
     device::SLOW.store(true, std::sync::atomic::Ordering::SeqCst);
-    let (op, kind, ..) = result(&mut stage).await;
+    let (op, kind, ..) = result(&mut driven).await;
     assert_eq!((op, kind), (4, ResultKind::Sync));
 }
 
@@ -115,15 +115,15 @@ async fn a_module_that_compiles_holds_back_its_own_session_only() {
 #[tokio::test]
 async fn an_image_that_was_forgotten_can_be_sent_again() {
     const IMAGES: [&[u8]; 2] = [b"functions: huge one", b"functions: huge two"];
-    let mut stage = Stage::set(true).await;
-    stage.begin().await;
-    stage.open(1).await;
-    stage.open(2).await;
+    let mut driven = DrivenWorker::start(true).await;
+    driven.begin().await;
+    driven.open(1).await;
+    driven.open(2).await;
     for (transfer, image) in (1..).zip(IMAGES) {
-        stage_image(&mut stage, 1, transfer, image).await;
+        stage_image(&mut driven, 1, transfer, image).await;
     }
     let forgotten = || device::FORGOTTEN.lock().expect("nobody panics").clone();
-    stage.order(&[grant(GrantKind::Close, 1, 0, 0, 0)]).await;
+    driven.order(&[grant(GrantKind::Close, 1, 0, 0, 0)]).await;
     let patience = Instant::now() + Duration::from_secs(20);
     while forgotten().is_empty() && Instant::now() < patience {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -136,7 +136,7 @@ async fn an_image_that_was_forgotten_can_be_sent_again() {
         .into_iter()
         .find(|image| ModuleHash::of(image) == gone);
     let image = known.expect("it is one of them");
-    stage_image(&mut stage, 2, 1, image).await;
+    stage_image(&mut driven, 2, 1, image).await;
     let program = Program::default()
         .plain(Op::LoadModule {
             slot: 0,
@@ -144,7 +144,7 @@ async fn an_image_that_was_forgotten_can_be_sent_again() {
         })
         .launch(image, 0, "huge")
         .plain(Op::Sync);
-    stage.run(2, 1, &program).await;
-    let (op, kind, ..) = result(&mut stage).await;
+    driven.run(2, 1, &program).await;
+    let (op, kind, ..) = result(&mut driven).await;
     assert_eq!((op, kind), (3, ResultKind::Sync));
 }

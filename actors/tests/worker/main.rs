@@ -2,9 +2,9 @@
 
 mod answers;
 mod device;
+mod driven;
 mod images;
 mod rate;
-mod stage;
 mod tour;
 
 use actors::worker::ExitReason;
@@ -14,34 +14,34 @@ use bus_schemas::{
     Outcome, Refusal, ResultKind, SessionId, Usage, WIRE_VERSION, WorkerAck, WorkerBeat, decode,
     encode,
 };
-use stage::{Program, Stage, WORKER, grant, tenant, window};
+use driven::{DrivenWorker, Program, WORKER, grant, tenant, window};
 use tour::{IMAGE, result, stage_module, tour};
 
 #[tokio::test]
 async fn a_session_runs_from_open_to_close() {
-    let mut stage = Stage::set(true).await;
-    stage.begin().await;
-    stage.open(1).await;
-    stage_module(&mut stage, 1, 1).await;
+    let mut driven = DrivenWorker::start(true).await;
+    driven.begin().await;
+    driven.open(1).await;
+    stage_module(&mut driven, 1, 1).await;
     let program = tour(1);
-    stage.run(1, 1, &program).await;
-    let (op, kind, device_ns, bytes) = result(&mut stage).await;
+    driven.run(1, 1, &program).await;
+    let (op, kind, device_ns, bytes) = result(&mut driven).await;
     assert_eq!(
         (op, kind, &bytes[..]),
         (6, ResultKind::CopyOut, &b"hello"[..])
     );
     assert_eq!(device_ns, 2 * device::LAUNCH_NS);
-    let heard = stage.ack(|ack| ack.done == 6).await;
+    let heard = driven.ack(|ack| ack.done == 6).await;
     let ack: WorkerAck<'_> = decode(&heard.payload).unwrap();
     assert_eq!((ack.received, ack.results, ack.epoch), (6, 1, 1));
-    let heard = stage
+    let heard = driven
         .done(|done| done.accepted == 2 && !done.reports.is_empty())
         .await;
     let done: Done<'_> = decode(&heard.payload).unwrap();
     let report = done.reports.iter().last().unwrap();
     assert_eq!((report.position, report.outcome), (2, Outcome::Ran));
     assert_eq!(report.measured, 2 * device::LAUNCH_NS);
-    let usage = stage.leader_heard(".usage.").await;
+    let usage = driven.leader_heard(".usage.").await;
     let usage: Usage = decode(&usage.payload).unwrap();
     // Preparing the module is a row of no session.
     let row = usage.sessions.iter().find(|row| row.launches > 0);
@@ -50,13 +50,13 @@ async fn a_session_runs_from_open_to_close() {
         (row.launches, row.resident, usage.sm_ns),
         (2, 4_096, 4 * device::LAUNCH_NS)
     );
-    stage.order(&[grant(GrantKind::Close, 1, 0, 0, 0)]).await;
-    stage
+    driven.order(&[grant(GrantKind::Close, 1, 0, 0, 0)]).await;
+    driven
         .done(|done| done.reports.iter().any(|report| report.position == 3))
         .await;
-    stage.state(1, 1).await;
+    driven.state(1, 1).await;
     loop {
-        let usage = stage.leader_heard(".usage.").await;
+        let usage = driven.leader_heard(".usage.").await;
         let usage: Usage = decode(&usage.payload).unwrap();
         if usage.sessions.iter().all(|row| row.resident == 0) {
             let launches = usage.sessions.iter().map(|row| row.launches).sum::<u64>();
@@ -64,11 +64,11 @@ async fn a_session_runs_from_open_to_close() {
             break;
         }
     }
-    stage.state(1, 1).await;
-    assert_eq!(stage.rejected().await.code, Code::SessionGone);
-    stage.order(&[]).await;
-    assert_eq!(stage.leave().await.unwrap(), ExitReason::Drained);
-    let lines = std::fs::read_to_string(stage.evidence()).unwrap();
+    driven.state(1, 1).await;
+    assert_eq!(driven.rejected().await.code, Code::SessionGone);
+    driven.order(&[]).await;
+    assert_eq!(driven.leave().await.unwrap(), ExitReason::Drained);
+    let lines = std::fs::read_to_string(driven.evidence()).unwrap();
     let lines: Vec<serde_json::Value> = lines
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -88,12 +88,12 @@ async fn a_session_runs_from_open_to_close() {
 
 #[tokio::test]
 async fn measured_times_are_told_by_kernel() {
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
-    stage_module(&mut stage, 1, 1).await;
-    stage.run(1, 1, &tour(1)).await;
-    let measured = stage.leader_heard(".measured.").await;
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    driven.open(1).await;
+    stage_module(&mut driven, 1, 1).await;
+    driven.run(1, 1, &tour(1)).await;
+    let measured = driven.leader_heard(".measured.").await;
     let measured: Measured = decode(&measured.payload).unwrap();
     let kernel = measured.kernels[0];
     assert_eq!((kernel.count, kernel.total_ns), (2, 2 * device::LAUNCH_NS));
@@ -101,12 +101,12 @@ async fn measured_times_are_told_by_kernel() {
 
 #[tokio::test]
 async fn large_copies_travel_in_parts_and_results_are_kept_until_acknowledged() {
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    driven.open(1).await;
     let data: Vec<u8> = (0..1_500_000_u32).map(|i| (i % 251) as u8).collect();
-    stage.stage(1, 1, &data, None).await;
-    stage
+    driven.stage(1, 1, &data, None).await;
+    driven
         .ack(|ack| {
             ack.staged
                 .iter()
@@ -122,20 +122,20 @@ async fn large_copies_travel_in_parts_and_results_are_kept_until_acknowledged() 
             transfer: 1,
         })
         .plain(Op::CopyOut { address, bytes });
-    stage.run(1, 1, &program).await;
-    assert_eq!(result(&mut stage).await.3, data);
-    stage.ack(|ack| ack.results == 1).await;
+    driven.run(1, 1, &program).await;
+    assert_eq!(result(&mut driven).await.3, data);
+    driven.ack(|ack| ack.results == 1).await;
     // As if every part had been lost.
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    stage.state(1, 0).await;
-    assert_eq!(result(&mut stage).await.3, data);
+    driven.state(1, 0).await;
+    assert_eq!(result(&mut driven).await.3, data);
 }
 
 #[tokio::test]
 async fn a_batch_that_comes_late_or_twice_or_in_pieces_runs_once() {
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    driven.open(1).await;
     let set = |count: u64| {
         let zeroes = Op::Set {
             address: window(1).base,
@@ -145,11 +145,11 @@ async fn a_batch_that_comes_late_or_twice_or_in_pieces_runs_once() {
         };
         (0..count).fold(Program::default(), |program, _| program.plain(zeroes))
     };
-    stage.batch(1, 4, &set(3)).await;
-    stage.batch(1, 1, &set(3)).await;
-    stage.batch(1, 2, &set(4)).await;
-    stage.batch(1, 2, &set(4)).await;
-    stage.ack(|ack| ack.received == 5).await;
+    driven.batch(1, 4, &set(3)).await;
+    driven.batch(1, 1, &set(3)).await;
+    driven.batch(1, 2, &set(4)).await;
+    driven.batch(1, 2, &set(4)).await;
+    driven.ack(|ack| ack.received == 5).await;
     let cut = |first, last| {
         grant(
             GrantKind::Run,
@@ -159,9 +159,9 @@ async fn a_batch_that_comes_late_or_twice_or_in_pieces_runs_once() {
             set(last - first + 1).declared,
         )
     };
-    stage.order(&[cut(1, 2), cut(3, 4), cut(5, 7)]).await;
-    stage.batch(1, 6, &set(2).plain(Op::Sync)).await;
-    stage.ack(|ack| ack.done == 7).await;
+    driven.order(&[cut(1, 2), cut(3, 4), cut(5, 7)]).await;
+    driven.batch(1, 6, &set(2).plain(Op::Sync)).await;
+    driven.ack(|ack| ack.done == 7).await;
     let slice = grant(
         GrantKind::Run,
         1,
@@ -169,21 +169,21 @@ async fn a_batch_that_comes_late_or_twice_or_in_pieces_runs_once() {
         8,
         Program::default().plain(Op::Sync).declared,
     );
-    stage.order(&[slice]).await;
-    assert_eq!(result(&mut stage).await.0, 8);
+    driven.order(&[slice]).await;
+    assert_eq!(result(&mut driven).await.0, 8);
 }
 
 #[tokio::test]
 async fn mistakes_are_their_sessions_own() {
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
     for session in 1..=6 {
-        stage.open(session).await;
+        driven.open(session).await;
     }
-    stage_module(&mut stage, 1, 1).await;
-    let failure = async |stage: &mut Stage, session: u64| {
+    stage_module(&mut driven, 1, 1).await;
+    let failure = async |driven: &mut DrivenWorker, session: u64| {
         loop {
-            let heard = stage.ack(|ack| ack.failure.is_some()).await;
+            let heard = driven.ack(|ack| ack.failure.is_some()).await;
             if heard.subject.contains(&SessionId(session).to_string()) {
                 let ack: WorkerAck<'_> = decode(&heard.payload).unwrap();
                 return (ack.failed_op, ack.failure.unwrap().code);
@@ -193,8 +193,8 @@ async fn mistakes_are_their_sessions_own() {
     // A client that announces other kernels than it sends.
     let mut lie = tour(1);
     lie.declared ^= 1;
-    stage.run(1, 1, &lie).await;
-    assert_eq!(failure(&mut stage, 1).await, (1, Code::Protocol));
+    driven.run(1, 1, &lie).await;
+    assert_eq!(failure(&mut driven, 1).await, (1, Code::Protocol));
     // Above the quota; what lies before it runs.
     let address = window(2).base;
     let greedy = Program::default()
@@ -206,58 +206,58 @@ async fn mistakes_are_their_sessions_own() {
             address: address + (1 << 30),
             bytes: 57 << 20,
         });
-    stage.run(2, 1, &greedy).await;
-    assert_eq!(failure(&mut stage, 2).await, (2, Code::Quota));
+    driven.run(2, 1, &greedy).await;
+    assert_eq!(failure(&mut driven, 2).await, (2, Code::Quota));
     // A function that is not there, and a module that never was sent.
     let load = Op::LoadModule {
         slot: 0,
         hash: ModuleHash::of(IMAGE),
     };
     let missing = Program::default().plain(load).launch(IMAGE, 9, "nine");
-    stage.run(3, 1, &missing).await;
-    assert_eq!(failure(&mut stage, 3).await, (2, Code::UnknownFunction));
+    driven.run(3, 1, &missing).await;
+    assert_eq!(failure(&mut driven, 3).await, (2, Code::UnknownFunction));
     let unsent = Program::default().plain(Op::LoadModule {
         slot: 0,
         hash: ModuleHash::of(b"another"),
     });
-    stage.run(4, 1, &unsent).await;
-    assert_eq!(failure(&mut stage, 4).await, (1, Code::BadModule));
+    driven.run(4, 1, &unsent).await;
+    assert_eq!(failure(&mut driven, 4).await, (1, Code::BadModule));
     // An image that is not what its hash says, and a kernel that traps.
-    stage
+    driven
         .stage(5, 1, b"something else", Some(ModuleHash::of(b"another")))
         .await;
-    assert_eq!(failure(&mut stage, 5).await, (0, Code::Protocol));
+    assert_eq!(failure(&mut driven, 5).await, (0, Code::Protocol));
     let trap = Program::default().plain(load).launch(IMAGE, 1, "trap");
-    stage.run(6, 1, &trap).await;
-    assert_eq!(failure(&mut stage, 6).await, (2, Code::Trap));
-    let heard = stage.done(|done| done.faults.len() == 6).await;
+    driven.run(6, 1, &trap).await;
+    assert_eq!(failure(&mut driven, 6).await, (2, Code::Trap));
+    let heard = driven.done(|done| done.faults.len() == 6).await;
     assert!(heard.subject.ends_with(&WORKER.to_string()));
     // Everyone else goes on.
-    stage.open(7).await;
-    stage.run(7, 1, &tour(7)).await;
-    assert_eq!(result(&mut stage).await.3, b"hello");
+    driven.open(7).await;
+    driven.run(7, 1, &tour(7)).await;
+    assert_eq!(result(&mut driven).await.3, b"hello");
 }
 
 #[tokio::test]
 async fn garbage_on_every_subject_disturbs_nobody() {
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    driven.open(1).await;
     let newer = [0x96, WIRE_VERSION as u8 + 1, 1, 1, 0, 0xc4, 0, 0xc4, 0];
     let pieces: [&[u8]; 4] = [b"", b"\xff\xff\xff", b"\x91\x01", &newer];
     for what in [ToWorker::Batch, ToWorker::Data, ToWorker::State] {
         for piece in pieces {
-            stage.say(1, what, piece.to_vec()).await;
+            driven.say(1, what, piece.to_vec()).await;
         }
     }
-    let code = stage.rejected().await.code;
+    let code = driven.rejected().await.code;
     assert!(matches!(code, Code::Malformed | Code::Version), "{code}");
     // A batch whose ops do not add up, and a chunk outside its transfer.
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     let mut short = tour(1).batch(1);
     short[3] = 0x7f;
-    stage.say(1, ToWorker::Batch, short).await;
-    let failure = stage.rejected().await;
+    driven.say(1, ToWorker::Batch, short).await;
+    let failure = driven.rejected().await;
     assert_eq!(failure.code, Code::Malformed);
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     let chunk = DataChunk {
@@ -268,12 +268,12 @@ async fn garbage_on_every_subject_disturbs_nobody() {
         hash: &[],
         bytes: &[1],
     };
-    stage.say(1, ToWorker::Data, encode(&chunk)).await;
-    assert_eq!(stage.rejected().await.code, Code::Malformed);
+    driven.say(1, ToWorker::Data, encode(&chunk)).await;
+    assert_eq!(driven.rejected().await.code, Code::Malformed);
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    stage.say(1, ToWorker::Batch, newer.to_vec()).await;
-    assert_eq!(stage.rejected().await.code, Code::Version);
-    let subjects = stage.subjects.clone();
+    driven.say(1, ToWorker::Batch, newer.to_vec()).await;
+    assert_eq!(driven.rejected().await.code, Code::Version);
+    let subjects = driven.subjects.clone();
     for subject in [
         subjects.grants(WORKER),
         subjects.seal(WORKER),
@@ -281,7 +281,7 @@ async fn garbage_on_every_subject_disturbs_nobody() {
         format!("{}.x", subjects.grants(WORKER)),
     ] {
         for piece in pieces {
-            stage
+            driven
                 .leader
                 .publish(subject.clone(), piece.to_vec().into())
                 .await
@@ -290,29 +290,29 @@ async fn garbage_on_every_subject_disturbs_nobody() {
     }
     let wrong = subjects.to_client(&tenant(), SessionId(1), ToClient::Error);
     let wrong = wrong.replace(".dn.", ".up.w.");
-    stage.client.publish(wrong, "?".into()).await.unwrap();
-    stage_module(&mut stage, 1, 1).await;
-    stage.run(1, 1, &tour(1)).await;
-    assert_eq!(result(&mut stage).await.3, b"hello");
+    driven.client.publish(wrong, "?".into()).await.unwrap();
+    stage_module(&mut driven, 1, 1).await;
+    driven.run(1, 1, &tour(1)).await;
+    assert_eq!(result(&mut driven).await.3, b"hello");
 }
 
 #[tokio::test]
 async fn a_worker_obeys_one_leader_and_leaves_when_it_is_lost() {
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
-    let answer = stage.seal(2, 22).await.sealed.unwrap();
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    driven.open(1).await;
+    let answer = driven.seal(2, 22).await.sealed.unwrap();
     assert_eq!((answer.position, answer.sessions.len()), (1, 1));
-    let refused = stage.seal(2, 23).await.refused.unwrap();
+    let refused = driven.seal(2, 23).await.refused.unwrap();
     assert_eq!((refused.epoch, refused.leader), (2, LeaderId(22)));
-    stage
+    driven
         .order_as(1, 1, 2, &[grant(GrantKind::Close, 1, 0, 0, 0)])
         .await;
-    let refusal = stage.leader_heard(".refusal.").await;
+    let refusal = driven.leader_heard(".refusal.").await;
     let refusal: Refusal = decode(&refusal.payload).unwrap();
     assert_eq!((refusal.epoch, refusal.leader), (2, LeaderId(22)));
     let beat = loop {
-        let beat = stage.leader_heard(".worker.").await;
+        let beat = driven.leader_heard(".worker.").await;
         let beat: WorkerBeat = decode(&beat.payload).unwrap();
         if beat.epoch == 2 {
             break beat;
@@ -324,42 +324,42 @@ async fn a_worker_obeys_one_leader_and_leaves_when_it_is_lost() {
     );
     let properties = beat.properties.unwrap();
     assert_eq!((&properties.name[..], properties.sms), ("test device", 2));
-    let uuid = DeviceProperties::uuid_of(stage.subjects.cluster(), 5);
+    let uuid = DeviceProperties::uuid_of(driven.subjects.cluster(), 5);
     assert_eq!(properties.uuid, uuid, "it has none of its own");
-    assert_eq!(stage.seal(3, 33).await.sealed.unwrap().position, 1);
+    assert_eq!(driven.seal(3, 33).await.sealed.unwrap().position, 1);
     let lost = bus_schemas::Lost {
         v: WIRE_VERSION,
         epoch: 3,
         leader: LeaderId(33),
         incarnation: WORKER,
     };
-    let subject = stage.subjects.lost();
-    stage
+    let subject = driven.subjects.lost();
+    driven
         .leader
         .publish(subject, encode(&lost).into())
         .await
         .unwrap();
-    let left = tokio::time::timeout(std::time::Duration::from_secs(5), stage.left());
+    let left = tokio::time::timeout(std::time::Duration::from_secs(5), driven.left());
     assert_eq!(left.await.unwrap().unwrap(), ExitReason::Lost);
 }
 
 #[tokio::test]
 async fn a_missing_batch_stops_nobody_else() {
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
-    stage.open(2).await;
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    driven.open(1).await;
+    driven.open(2).await;
     let sync = Program::default().plain(Op::Sync);
-    stage.batch(2, 1, &sync).await;
-    stage.ack(|ack| ack.received == 1).await;
+    driven.batch(2, 1, &sync).await;
+    driven.ack(|ack| ack.received == 1).await;
     let grants = [1, 2].map(|session| grant(GrantKind::Run, session, 1, 1, sync.declared));
-    stage.order(&grants).await;
-    assert_eq!(result(&mut stage).await.0, 1);
-    let heard = stage.done(|done| !done.received.is_empty()).await;
+    driven.order(&grants).await;
+    assert_eq!(result(&mut driven).await.0, 1);
+    let heard = driven.done(|done| !done.received.is_empty()).await;
     let done: Done<'_> = decode(&heard.payload).unwrap();
     let outcomes: Vec<_> = done.reports.iter().map(|report| report.outcome).collect();
     assert!(outcomes.contains(&Outcome::Void), "{outcomes:?}");
-    stage.batch(1, 1, &sync).await;
-    stage.order(&grants[..1]).await;
-    assert_eq!(result(&mut stage).await.0, 1);
+    driven.batch(1, 1, &sync).await;
+    driven.order(&grants[..1]).await;
+    assert_eq!(result(&mut driven).await.0, 1);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bus_schemas::{GrantKind, Op, WorkerAck, decode};
 use futures_util::StreamExt;
 
-use crate::stage::{Program, Stage, grant};
+use crate::driven::{DrivenWorker, Program, grant};
 use crate::tour::{IMAGE, result, stage_module};
 
 const BATCH: u64 = 64;
@@ -18,29 +18,29 @@ fn load() -> Program {
     })
 }
 
-async fn loaded() -> Stage {
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
-    stage_module(&mut stage, 1, 1).await;
-    stage.run(1, 1, &load()).await;
-    stage.ack(|ack| ack.done == 1).await;
-    stage
+async fn loaded() -> DrivenWorker {
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    driven.open(1).await;
+    stage_module(&mut driven, 1, 1).await;
+    driven.run(1, 1, &load()).await;
+    driven.ack(|ack| ack.done == 1).await;
+    driven
 }
 
 #[tokio::test]
 #[ignore = "a measurement"]
 async fn rate_of_empty_launches() {
-    let mut stage = loaded().await;
+    let mut driven = loaded().await;
     let program = (0..BATCH).fold(Program::default(), |p, _| p.launch(IMAGE, 0, "run"));
     let (mut sent, mut granted, mut done, mut credit) = (1, 1, 1, 1_024);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(5) {
         while sent + BATCH <= credit && sent < done + 8_192 {
-            stage.batch(1, sent + 1, &program).await;
+            driven.batch(1, sent + 1, &program).await;
             sent += BATCH;
         }
-        let heard = stage.client_heard(".worker").await;
+        let heard = driven.client_heard(".worker").await;
         let ack: WorkerAck<'_> = decode(&heard.payload).unwrap();
         assert_eq!(ack.failure, None);
         (done, credit) = (ack.done.max(done), ack.send_through.max(credit));
@@ -51,9 +51,9 @@ async fn rate_of_empty_launches() {
             slices.push(grant(GrantKind::Run, 1, first, last, program.declared));
             granted = last;
         }
-        stage.reports = stage.reports.max(done / BATCH);
+        driven.reports = driven.reports.max(done / BATCH);
         if !slices.is_empty() {
-            stage.order(&slices).await;
+            driven.order(&slices).await;
         }
     }
     let rate = done as f64 / began.elapsed().as_secs_f64();
@@ -63,11 +63,11 @@ async fn rate_of_empty_launches() {
 #[tokio::test]
 #[ignore = "a measurement"]
 async fn rate_of_synchronous_launches() {
-    let mut stage = loaded().await;
+    let mut driven = loaded().await;
     // A bare responder on a thread of its own, for comparison.
-    let url = stage.broker.url().to_owned();
-    let cluster = stage.broker.credentials().cluster_user.clone().unwrap();
-    let echo = stage.subjects.grants(bus_schemas::Incarnation(99));
+    let url = driven.cluster.url().to_owned();
+    let cluster = driven.cluster.credentials().cluster_user.clone().unwrap();
+    let echo = driven.subjects.grants(bus_schemas::Incarnation(99));
     let subject = echo.clone();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -90,22 +90,22 @@ async fn rate_of_synchronous_launches() {
     for round in 0..3_000_u64 {
         let began = Instant::now();
         let first = 2 + 2 * round;
-        stage.batch(1, first, &program()).await;
+        driven.batch(1, first, &program()).await;
         let slice = grant(GrantKind::Run, 1, first, first + 1, program().declared);
-        stage.reports = stage.reports.max(round);
-        stage.order(&[slice]).await;
-        assert_eq!(result(&mut stage).await.0, first + 1);
+        driven.reports = driven.reports.max(round);
+        driven.order(&[slice]).await;
+        assert_eq!(result(&mut driven).await.0, first + 1);
         ours.push(began.elapsed());
         let began = Instant::now();
         let payload = program().batch(first);
-        stage
+        driven
             .leader
             .request(echo.clone(), payload.into())
             .await
             .unwrap();
         bare.push(began.elapsed());
         if round % 16 == 0 {
-            stage.state(1, round + 1).await;
+            driven.state(1, round + 1).await;
         }
     }
     let middle = |times: &mut Vec<Duration>| {

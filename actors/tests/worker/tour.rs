@@ -1,16 +1,16 @@
 //! A program that uses everything, its module, and what it is answered.
 
-use crate::stage::{Program, Stage, window};
+use crate::driven::{DrivenWorker, Program, window};
 use bus_schemas::{DeviceResult, ModuleHash, Op, ResultKind, WorkerAck, decode};
 
 /// Module and functions that most programs use.
 pub(crate) const IMAGE: &[u8] = b"functions: run trap";
 
 /// The next answer, whole: its op, kind, device time and bytes.
-pub(crate) async fn result(stage: &mut Stage) -> (u64, ResultKind, u64, Vec<u8>) {
+pub(crate) async fn result(driven: &mut DrivenWorker) -> (u64, ResultKind, u64, Vec<u8>) {
     let mut bytes = Vec::new();
     loop {
-        let heard = stage.client_heard(".result").await;
+        let heard = driven.client_heard(".result").await;
         let part: DeviceResult<'_> = decode(&heard.payload).unwrap();
         assert_eq!(part.offset, bytes.len() as u64, "parts come in order");
         bytes.extend_from_slice(part.bytes);
@@ -44,17 +44,22 @@ pub(crate) fn tour(session: u64) -> Program {
 }
 
 /// Sends that module, and waits until the worker has it.
-pub(crate) async fn stage_module(stage: &mut Stage, session: u64, transfer: u64) {
-    stage_image(stage, session, transfer, IMAGE).await;
+pub(crate) async fn stage_module(driven: &mut DrivenWorker, session: u64, transfer: u64) {
+    stage_image(driven, session, transfer, IMAGE).await;
 }
 
 /// The same with any image.
-pub(crate) async fn stage_image(stage: &mut Stage, session: u64, transfer: u64, image: &[u8]) {
+pub(crate) async fn stage_image(
+    driven: &mut DrivenWorker,
+    session: u64,
+    transfer: u64,
+    image: &[u8],
+) {
     let hash = ModuleHash::of(image);
-    stage.stage(session, transfer, image, Some(hash)).await;
+    driven.stage(session, transfer, image, Some(hash)).await;
     let whole = |ack: &WorkerAck<'_>| {
         let mut rows = ack.staged.iter();
         rows.any(|row| row.transfer == transfer && row.received == image.len() as u64)
     };
-    stage.ack(whole).await;
+    driven.ack(whole).await;
 }

@@ -6,11 +6,9 @@ mod serving;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
-use broker::testing::TestBroker;
 use client_agent::{Client, Session, Settings};
-use tokio::sync::oneshot;
+use test_cluster::{RoleThread, TestCluster};
 
 use serving::Peer;
 
@@ -43,28 +41,27 @@ impl Knobs {
 
 /// A broker and the two behind it.
 pub(crate) struct Cluster {
-    pub(crate) broker: TestBroker,
+    // Ends with its connection, before the broker.
+    _peer: RoleThread<()>,
+    pub(crate) broker: TestCluster,
     pub(crate) knobs: Arc<Knobs>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Cluster {
     pub(crate) fn start() -> Self {
-        let broker = TestBroker::start();
+        let broker = TestCluster::start();
         let knobs = Arc::new(Knobs::default());
-        let (stop, stopped) = oneshot::channel();
         let (ready, readied) = std::sync::mpsc::channel();
-        let login = broker.credentials().cluster_user.clone().expect("a login");
+        let (user, password) = broker.cluster_login();
         let (url, theirs) = (broker.url().to_owned(), Arc::clone(&knobs));
-        let thread = std::thread::spawn(move || {
+        let peer = RoleThread::start(move |asked| {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .expect("a runtime");
             runtime.block_on(async move {
                 let bus = async_nats::ConnectOptions::new()
-                    .user_and_password(login.user, login.password)
+                    .user_and_password(user, password)
                     .custom_inbox_prefix("wl.v1.test.s.inbox")
                     .reconnect_delay_callback(|_| std::time::Duration::from_millis(20))
                     .connect(&url)
@@ -77,27 +74,21 @@ impl Cluster {
                 let mut peer = Peer::new(bus, theirs);
                 tokio::select! {
                     () = peer.serve(messages) => {}
-                    _ = stopped => {}
+                    () = asked => {}
                 }
             });
         });
         readied.recv().expect("the peer is ready");
         Self {
+            _peer: peer,
             broker,
             knobs,
-            stop: Some(stop),
-            thread: Some(thread),
         }
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        let login = &self
-            .broker
-            .credentials()
-            .tenant("a")
-            .expect("tenant a")
-            .login;
-        Settings::new(self.broker.url(), "test", "a").with_login(&login.user, &login.password)
+        let (user, password) = self.broker.tenant_login("a");
+        Settings::new(self.broker.url(), "test", "a").with_login(&user, &password)
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -109,14 +100,5 @@ impl Cluster {
         let client = self.client();
         let session = client.open().expect("a session");
         (client, session)
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream;
-use broker::testing::TestBroker;
 use bus_schemas::{
     Epoch, Incarnation, LeaderBeat, LeaderId, Refusal, Seal, SealReply, TenantSettings,
     WIRE_VERSION, WorkerBeat, decode, encode,
 };
 use futures_util::StreamExt;
 use scheduler_leader::{LeaderSettings, run};
+use test_cluster::TestCluster;
 
 use crate::{BEYOND_LEASE, Candidate, HEARD, PATIENCE, Watcher, block_on};
 
@@ -21,12 +21,12 @@ fn take(candidates: &mut Vec<Candidate>, leader: LeaderId) -> Candidate {
 
 /// Who watches, so many candidates, and the heartbeat of the one that leads.
 async fn led(
-    broker: &TestBroker,
+    cluster: &TestCluster,
     count: u64,
     events: bool,
 ) -> (Watcher, Vec<Candidate>, LeaderBeat) {
-    let mut watcher = Watcher::new(broker).await;
-    let candidates = (1..=count).map(|id| Candidate::start(broker, id, events));
+    let mut watcher = Watcher::new(cluster).await;
+    let candidates = (1..=count).map(|id| Candidate::start(cluster, id, events));
     let candidates = candidates.collect();
     let beat = watcher.beat(|_| true).await;
     (watcher, candidates, beat)
@@ -34,9 +34,9 @@ async fn led(
 
 #[test]
 fn a_dead_leader_is_followed() {
-    let broker = TestBroker::start();
+    let cluster = TestCluster::start();
     block_on(async {
-        let (mut watcher, mut candidates, mut beat) = led(&broker, 3, true).await;
+        let (mut watcher, mut candidates, mut beat) = led(&cluster, 3, true).await;
         for next in 4..=8 {
             tokio::time::sleep(HEARD).await;
             let mut leader = take(&mut candidates, beat.leader);
@@ -44,7 +44,7 @@ fn a_dead_leader_is_followed() {
             leader.end(false);
             let successor = watcher.beat(|beat| beat.epoch > epoch).await;
             assert_eq!(successor.epoch, epoch + 1, "one campaign, one winner");
-            candidates.push(Candidate::start(&broker, next, true));
+            candidates.push(Candidate::start(&cluster, next, true));
             beat = successor;
         }
     });
@@ -52,9 +52,9 @@ fn a_dead_leader_is_followed() {
 
 #[test]
 fn heartbeats_alone_serve_without_a_system_account() {
-    let broker = TestBroker::with("test", &["a"], |config| config.system_account = false);
+    let cluster = TestCluster::with(&["a"], |config| config.system_account = false);
     block_on(async {
-        let (mut watcher, mut candidates, beat) = led(&broker, 2, false).await;
+        let (mut watcher, mut candidates, beat) = led(&cluster, 2, false).await;
         tokio::time::sleep(HEARD).await;
         let mut leader = take(&mut candidates, beat.leader);
         leader.end(false);
@@ -64,9 +64,9 @@ fn heartbeats_alone_serve_without_a_system_account() {
 
 #[test]
 fn a_leader_told_to_leave_hands_over() {
-    let broker = TestBroker::start();
+    let cluster = TestCluster::start();
     block_on(async {
-        let (mut watcher, mut candidates, beat) = led(&broker, 2, false).await;
+        let (mut watcher, mut candidates, beat) = led(&cluster, 2, false).await;
         tokio::time::sleep(HEARD).await;
         let mut leader = take(&mut candidates, beat.leader);
         if let Some(stop) = leader.stop.take() {
@@ -79,9 +79,9 @@ fn a_leader_told_to_leave_hands_over() {
 
 #[test]
 fn a_leader_outlives_its_leases_bucket() {
-    let broker = TestBroker::start();
+    let cluster = TestCluster::start();
     block_on(async {
-        let (mut watcher, _candidates, beat) = led(&broker, 2, true).await;
+        let (mut watcher, _candidates, beat) = led(&cluster, 2, true).await;
         let jetstream = jetstream::new(watcher.client.clone());
         let bucket = watcher.subjects.lease_bucket();
         jetstream.delete_key_value(&bucket).await.unwrap();
@@ -122,10 +122,10 @@ async fn expires(store: &jetstream::kv::Store) {
 
 #[test]
 fn a_lease_expires_by_itself() {
-    let broker = TestBroker::start();
+    let cluster = TestCluster::start();
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
-        let mut leader = Candidate::start(&broker, 1, true);
+        let mut watcher = Watcher::new(&cluster).await;
+        let mut leader = Candidate::start(&cluster, 1, true);
         watcher.beat(|_| true).await;
         let jetstream = jetstream::new(watcher.client.clone());
         // Its epoch is in the record: it will not be used again.
@@ -142,7 +142,7 @@ fn a_lease_expires_by_itself() {
         assert!(store.get("leader").await.unwrap().is_some());
         expires(&store).await;
         // Over the expired one's marker the next lease expires as well.
-        let mut leader = Candidate::start(&broker, 2, true);
+        let mut leader = Candidate::start(&cluster, 2, true);
         let beat = watcher.beat(|beat| beat.leader == LeaderId(2)).await;
         assert!(beat.epoch > 1, "epochs do not start over");
         leader.end(false);
@@ -153,10 +153,10 @@ fn a_lease_expires_by_itself() {
 /// A worker that has obeyed a higher epoch refuses: the leader goes above it.
 #[test]
 fn a_refused_leader_campaigns_above() {
-    let broker = TestBroker::start();
+    let cluster = TestCluster::start();
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
-        let _leader = Candidate::start(&broker, 1, true);
+        let mut watcher = Watcher::new(&cluster).await;
+        let _leader = Candidate::start(&cluster, 1, true);
         let beat = watcher.beat(|_| true).await;
         let worker = Incarnation(77);
         let mut seals = watcher
@@ -218,10 +218,10 @@ fn a_refused_leader_campaigns_above() {
 
 #[test]
 fn settings_and_tenants_reach_the_leader() {
-    let broker = TestBroker::start();
+    let cluster = TestCluster::start();
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
-        let _leader = Candidate::start(&broker, 1, true);
+        let mut watcher = Watcher::new(&cluster).await;
+        let _leader = Candidate::start(&cluster, 1, true);
         watcher.beat(|_| true).await;
         let jetstream = jetstream::new(watcher.client.clone());
         let store = jetstream
@@ -267,8 +267,8 @@ fn settings_and_tenants_reach_the_leader() {
 
 #[test]
 fn a_refused_login_is_an_error() {
-    let broker = TestBroker::start();
-    let credentials = broker.credentials();
+    let cluster = TestCluster::start();
+    let credentials = cluster.credentials();
     let mut settings = LeaderSettings::new(
         credentials.url.clone(),
         credentials.cluster.parse().unwrap(),

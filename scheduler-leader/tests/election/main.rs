@@ -9,12 +9,12 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use async_nats::{Client, ConnectOptions, Subscriber};
-use broker::testing::TestBroker;
+use async_nats::{Client, Subscriber};
 use bus_schemas::subject::{Admin, Subjects};
 use bus_schemas::{LeaderBeat, LeaderId, Status, StatusRequest, WIRE_VERSION, decode, encode};
 use futures_util::StreamExt;
 use scheduler_leader::{Events, LeaderSettings};
+use test_cluster::TestCluster;
 use tokio::sync::oneshot;
 
 /// How long anything here may take.
@@ -36,9 +36,9 @@ pub(crate) struct Candidate {
 impl Candidate {
     /// Starts it. It ends by handing over (`leave`) or, as a killed process does, by dropping its
     /// connection at once (`kill`).
-    pub(crate) fn start(broker: &TestBroker, id: u64, events: bool) -> Candidate {
+    pub(crate) fn start(cluster: &TestCluster, id: u64, events: bool) -> Candidate {
         let id = LeaderId(id);
-        let credentials = broker.credentials().clone();
+        let credentials = cluster.credentials().clone();
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = mpsc::channel();
         let thread = thread::spawn(move || {
@@ -118,16 +118,8 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    pub(crate) async fn new(broker: &TestBroker) -> Watcher {
-        let credentials = broker.credentials();
-        let user = credentials.cluster_user.as_ref().unwrap();
-        let subjects = credentials.subjects().unwrap();
-        let client = ConnectOptions::new()
-            .user_and_password(user.user.clone(), user.password.clone())
-            .custom_inbox_prefix(subjects.cluster_inbox())
-            .connect(&credentials.urls()[..])
-            .await
-            .unwrap();
+    pub(crate) async fn new(cluster: &TestCluster) -> Watcher {
+        let (subjects, client) = (cluster.subjects(), cluster.connect().await);
         let beats = client.subscribe(subjects.leader_beat()).await.unwrap();
         Watcher {
             client,

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::{self, stream};
-use broker::testing::TestBroker;
 use bus_schemas::{ClusterSettings, LeaderId, TenantSettings};
 use scheduler_leader_core::replay::{Anchor, replay};
+use test_cluster::TestCluster;
 
 use crate::{BEYOND_LEASE, Candidate, HEARD, PATIENCE, Watcher, block_on};
 
@@ -36,16 +36,16 @@ async fn fill(jetstream: &jetstream::Context) {
 
 #[test]
 fn a_leader_is_elected_although_the_brokers_storage_is_full() {
-    let broker = TestBroker::with("test", &["a"], |config| {
+    let cluster = TestCluster::with(&["a"], |config| {
         config.max_file_store = Some(48 << 20);
     });
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
+        let mut watcher = Watcher::new(&cluster).await;
         let jetstream = jetstream::new(watcher.client.clone());
         filler(&jetstream).await;
-        let mut first = Candidate::start(&broker, 1, true);
+        let mut first = Candidate::start(&cluster, 1, true);
         let beat = watcher.beat(|_| true).await;
-        let _second = Candidate::start(&broker, 2, true);
+        let _second = Candidate::start(&cluster, 2, true);
         tokio::time::sleep(HEARD).await;
         fill(&jetstream).await;
         let record = watcher.subjects.record(999);
@@ -88,14 +88,14 @@ fn a_leader_is_elected_although_the_brokers_storage_is_full() {
 
 #[test]
 fn servers_with_little_room_keep_a_smaller_record() {
-    let broker = TestBroker::with("test", &["a"], |config| {
+    let cluster = TestCluster::with(&["a"], |config| {
         config.servers = 3;
         config.max_file_store = Some(2 << 30);
     });
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
+        let mut watcher = Watcher::new(&cluster).await;
         let jetstream = jetstream::new(watcher.client.clone());
-        let _leader = Candidate::start(&broker, 1, true);
+        let _leader = Candidate::start(&cluster, 1, true);
         watcher.beat(|_| true).await;
         let asked = Instant::now();
         let name = watcher.subjects.record_stream();
@@ -116,11 +116,11 @@ fn servers_with_little_room_keep_a_smaller_record() {
 
 #[test]
 fn a_bucket_that_is_nearly_full_is_an_alarm() {
-    let broker = TestBroker::start();
+    let cluster = TestCluster::start();
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
+        let mut watcher = Watcher::new(&cluster).await;
         let jetstream = jetstream::new(watcher.client.clone());
-        let _leader = Candidate::start(&broker, 1, true);
+        let _leader = Candidate::start(&cluster, 1, true);
         watcher.beat(|_| true).await;
         let bucket = watcher.subjects.kernel_bucket();
         let asked = Instant::now();
@@ -157,9 +157,9 @@ fn a_bucket_that_is_nearly_full_is_an_alarm() {
 
 #[test]
 fn everything_that_is_kept_has_a_limit() {
-    let broker = TestBroker::start();
+    let cluster = TestCluster::start();
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
+        let mut watcher = Watcher::new(&cluster).await;
         let jetstream = jetstream::new(watcher.client.clone());
         // A bucket of an earlier version, without a limit.
         let earlier = jetstream::kv::Config {
@@ -168,7 +168,7 @@ fn everything_that_is_kept_has_a_limit() {
             ..jetstream::kv::Config::default()
         };
         jetstream.create_key_value(earlier).await.unwrap();
-        let _leader = Candidate::start(&broker, 1, true);
+        let _leader = Candidate::start(&cluster, 1, true);
         watcher.beat(|_| true).await;
         let subjects = &watcher.subjects;
         let buckets = [
@@ -196,11 +196,11 @@ fn everything_that_is_kept_has_a_limit() {
 
 #[test]
 fn a_deleted_state_bucket_is_put_back_by_the_living_leader() {
-    let broker = TestBroker::start();
+    let cluster = TestCluster::start();
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
+        let mut watcher = Watcher::new(&cluster).await;
         let jetstream = jetstream::new(watcher.client.clone());
-        let _leader = Candidate::start(&broker, 1, true);
+        let _leader = Candidate::start(&cluster, 1, true);
         let beat = watcher.beat(|_| true).await;
         let bucket = watcher.subjects.state_bucket();
         let store = jetstream.get_key_value(&bucket).await.unwrap();
@@ -289,11 +289,11 @@ async fn cut_to(jetstream: &jetstream::Context, name: &str, least: u64) -> Ancho
 
 #[test]
 fn what_is_too_old_of_the_record_is_cut_off_behind_an_anchor() {
-    let broker = TestBroker::start();
+    let cluster = TestCluster::start();
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
+        let mut watcher = Watcher::new(&cluster).await;
         let jetstream = jetstream::new(watcher.client.clone());
-        let leader = Candidate::start(&broker, 1, true);
+        let leader = Candidate::start(&cluster, 1, true);
         let beat = watcher.beat(|_| true).await;
         let bucket = watcher.subjects.state_bucket();
         let store = jetstream.get_key_value(&bucket).await.unwrap();
@@ -310,7 +310,7 @@ fn what_is_too_old_of_the_record_is_cut_off_behind_an_anchor() {
         let anchor = cut_to(&jetstream, &name, beat.epoch + 1).await;
         assert!(anchor.epochs >= 1 && anchor.inputs >= 1, "{anchor:?}");
         // The next leader goes on from there.
-        let _other = Candidate::start(&broker, 2, true);
+        let _other = Candidate::start(&cluster, 2, true);
         tokio::time::sleep(HEARD).await;
         drop(leader);
         let next = watcher.beat(|next| next.leader == LeaderId(2)).await;

@@ -1,4 +1,4 @@
-//! Starts `receiver.py` and reads what it received.
+//! A receiver of OTLP: `tests/peers/otlp/receiver.py` as a process, and what it received.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use broker::testing::TempDir;
 use serde_json::Value;
 
 /// A running OTLP receiver on a free port; stopped when dropped.
-pub(crate) struct Receiver {
+pub struct Receiver {
     process: Child,
     // The receiver runs until this closes.
     stdin: Option<ChildStdin>,
@@ -23,7 +23,8 @@ impl Receiver {
     ///
     /// # Panics
     /// If python or its packages cannot be had: a test cannot go on without.
-    pub(crate) fn start(fail: u32, tls: Option<&str>) -> Receiver {
+    #[must_use]
+    pub fn start(fail: u32, tls: Option<&str>) -> Receiver {
         let dir = TempDir::new().expect("a directory");
         let mut command = Command::new("python3");
         command.arg(script());
@@ -61,12 +62,17 @@ impl Receiver {
     }
 
     /// Its base URL.
-    pub(crate) fn endpoint(&self) -> String {
+    #[must_use]
+    pub fn endpoint(&self) -> String {
         self.base.clone()
     }
 
     /// Everything received so far, whole lines only.
-    pub(crate) fn received(&self) -> Vec<Value> {
+    ///
+    /// # Panics
+    /// If a line is no JSON.
+    #[must_use]
+    pub fn received(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.dir.path().join("received.jsonl")).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let parse = |line| serde_json::from_str(line).expect("a JSON object");

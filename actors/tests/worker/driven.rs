@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use actors::worker::{ExitReason, WorkerError, WorkerSettings, serve};
 use async_nats::{Client, Subscriber};
-use broker::testing::TestBroker;
 use bus_schemas::subject::{Subjects, ToWorker};
 use bus_schemas::{
     Allowance, Batch, ClientState, Column, CostRun, DataChunk, Failure, FunctionFingerprint, Grant,
@@ -14,7 +13,7 @@ use bus_schemas::{
     write_descriptor,
 };
 use futures_util::StreamExt;
-use tokio::sync::oneshot;
+use test_cluster::{RoleThread, TestCluster};
 
 use crate::device::TestDevice;
 
@@ -28,16 +27,15 @@ pub(crate) struct Heard {
     pub(crate) payload: Vec<u8>,
 }
 
-/// The broker, the worker, and two connections.
-pub(crate) struct Stage {
-    pub(crate) broker: TestBroker,
+/// A worker in a thread of its own, its broker, and two connections to drive it by.
+pub(crate) struct DrivenWorker {
+    pub(crate) cluster: TestCluster,
     pub(crate) subjects: Subjects,
     pub(crate) leader: Client,
     pub(crate) client: Client,
     leader_hears: Subscriber,
     client_hears: Subscriber,
-    shutdown: Option<oneshot::Sender<()>>,
-    worker: Option<std::thread::JoinHandle<Result<ExitReason, WorkerError>>>,
+    worker: RoleThread<Result<ExitReason, WorkerError>>,
     pub(crate) epoch: u64,
     next: u64,
     pub(crate) reports: u64,
@@ -55,53 +53,36 @@ pub(crate) fn window(session: u64) -> Window {
     }
 }
 
-async fn connect(url: &str, login: &broker::Login, inbox: String) -> Client {
-    async_nats::ConnectOptions::with_user_and_password(login.user.clone(), login.password.clone())
-        .custom_inbox_prefix(inbox)
-        .connect(url)
-        .await
-        .expect("the broker takes the login")
-}
-
-impl Stage {
-    pub(crate) async fn set(evidence: bool) -> Self {
-        let broker = TestBroker::start();
-        let credentials = broker.credentials().clone();
-        let subjects = credentials.subjects().unwrap();
-        let cluster = credentials.cluster_user.clone().unwrap();
-        let login = credentials.tenant("a").unwrap().login.clone();
-        let url = broker.url().to_owned();
-        let leader = connect(&url, &cluster, subjects.cluster_inbox()).await;
-        let client = connect(&url, &login, subjects.tenant_inbox(&tenant())).await;
+impl DrivenWorker {
+    pub(crate) async fn start(evidence: bool) -> Self {
+        let cluster = TestCluster::start();
+        let subjects = cluster.subjects();
+        let leader = cluster.connect().await;
+        let client = cluster.connect_tenant("a", None).await;
         let leader_hears = leader.subscribe(format!("wl.v1.{}.s.>", subjects.cluster()));
         let leader_hears = leader_hears.await.unwrap();
         let client_hears = client.subscribe(subjects.tenant_inbound(&tenant()));
         let client_hears = client_hears.await.unwrap();
         leader.flush().await.unwrap();
         client.flush().await.unwrap();
-        let mut settings = WorkerSettings::new(url, subjects.cluster().clone(), 5);
-        settings.bus.login = Some((cluster.user, cluster.password));
+        let mut settings = WorkerSettings::new(cluster.url(), subjects.cluster().clone(), 5);
+        settings.bus.login = Some(cluster.cluster_login());
         settings.bus.patience = Some(PATIENCE);
         settings.incarnation = Some(WORKER);
-        settings.evidence = evidence.then(|| broker.dir().join("started.jsonl"));
-        let (shutdown, stop) = oneshot::channel::<()>();
-        let worker = std::thread::spawn(move || {
+        settings.evidence = evidence.then(|| cluster.dir().join("started.jsonl"));
+        let worker = RoleThread::start(|asked| {
             let make =
                 Box::new(|| Ok(Box::new(TestDevice::new(CAPACITY)) as Box<dyn device::Device>));
-            let stop = async {
-                let _ = stop.await;
-            };
-            actix::System::new().block_on(serve(settings, make, stop))
+            actix::System::new().block_on(serve(settings, make, asked))
         });
         Self {
-            broker,
+            cluster,
             subjects,
             leader,
             client,
             leader_hears,
             client_hears,
-            shutdown: Some(shutdown),
-            worker: Some(worker),
+            worker,
             epoch: 1,
             next: 1,
             reports: 0,
@@ -109,7 +90,7 @@ impl Stage {
     }
 
     pub(crate) fn evidence(&self) -> PathBuf {
-        self.broker.dir().join("started.jsonl")
+        self.cluster.dir().join("started.jsonl")
     }
 
     /// The next message to leaders whose subject has this word.
@@ -276,18 +257,13 @@ impl Stage {
 
     /// Asks the worker to leave and waits until it has.
     pub(crate) async fn leave(&mut self) -> Result<ExitReason, WorkerError> {
-        if let Some(shutdown) = self.shutdown.take() {
-            let _ = shutdown.send(());
-        }
+        self.worker.ask();
         self.left().await
     }
 
     /// Waits until the worker has left by itself.
     pub(crate) async fn left(&mut self) -> Result<ExitReason, WorkerError> {
-        let worker = self.worker.take().unwrap();
-        tokio::task::spawn_blocking(|| worker.join().unwrap())
-            .await
-            .unwrap()
+        self.worker.left(PATIENCE).await
     }
 }
 
