@@ -1,5 +1,5 @@
-//! What a cluster of real processes tells an OTLP receiver: one trace a request, from the client
-//! through leader and worker and back, and the metrics of each role.
+//! The telemetry of a cluster of real processes, as an OTLP receiver gets it: one trace a request, from
+//! the client through leader and worker and back, and the metrics of each role.
 
 use std::collections::{BTreeMap, BTreeSet};
 

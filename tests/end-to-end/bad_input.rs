@@ -1,4 +1,4 @@
-//! What users get wrong: each a clear error to whoever sent it, and nobody else notices.
+//! Users' mistakes: each is a clear error to its sender, and nobody else notices.
 
 use std::path::Path;
 use std::process::Output;

@@ -1,5 +1,5 @@
-//! What a CUDA program sees when something around it fails: nothing, or the driver's own error, in
-//! time; and what a program that fails leaves to others: nothing.
+//! Faults around a CUDA program: it sees nothing of them, or the driver's own error, in time. A program
+//! that fails leaves nothing to others.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! What commands with a cluster of their own leave behind when they are killed, the next one removes;
-//! when they are told to stop, nothing is left.
+//! Leftovers of commands with a cluster of their own: after a kill the next command removes them; after
+//! a stop there are none.
 
 use std::fs;
 use std::path::{Path, PathBuf};

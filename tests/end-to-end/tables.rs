@@ -1,4 +1,4 @@
-//! What programs with NVIDIA's CUDA runtime in them ask of the driver is answered where a person says so.
+//! The driver's tables that NVIDIA's CUDA runtime asks for: answered only where a person says so.
 
 use broker::testing::TempDir;
 

@@ -1,4 +1,4 @@
-//! Which server of several is tried next.
+//! The choice of the next server to try, of several.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};

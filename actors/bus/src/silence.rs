@@ -1,5 +1,5 @@
-//! When a connection is given up because of what is not heard on it: its server may be cut off from
-//! the others, which it does not say.
+//! The time after which a silent connection is given up: its server may be cut off from the others,
+//! which it does not report.
 
 use std::time::{Duration, Instant};
 

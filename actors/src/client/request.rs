@@ -1,4 +1,4 @@
-//! What the program waits for: requests, from the first op after the previous wait to the answer.
+//! A program's requests, for the spans: each from the first op after the previous wait to the answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

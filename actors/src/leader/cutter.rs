@@ -1,5 +1,5 @@
-//! What is old of the record is cut off behind an anchor: the leader's process replays it, off the
-//! launch path, as anybody could, and purges what lies before the epoch it has come to.
+//! The cut of the record: the leader's process replays the old part, off the launch path, as anybody
+//! could, writes an anchor, and purges the blocks before the epoch that it has come to.
 
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};

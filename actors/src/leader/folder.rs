@@ -1,6 +1,6 @@
-//! What is old of the accounts is folded to days: the leader's process writes blocks that stand for a
-//! worker's blocks of a day, and removes those then. Whoever reads leaves out what a folded block
-//! stands for: a death between the two counts nothing twice, and the next look removes the rest.
+//! The folding of old usage to days: the leader's process writes blocks that stand for a worker's
+//! blocks of a day, and then removes those. Readers leave out the blocks that a folded one stands for:
+//! after a crash between the two nothing is counted twice, and the next pass removes the rest.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};

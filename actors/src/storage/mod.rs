@@ -1,4 +1,4 @@
-//! What a cluster keeps in its broker: every stream and bucket in one table, each with an end.
+//! The table of all streams and buckets that a cluster keeps in its broker, each with a limit.
 //!
 //! A stream with a limit has its bytes reserved: the broker refuses to make another one that would
 //! need them. So nothing here is without a limit, and what others need is not taken by the record.

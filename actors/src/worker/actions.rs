@@ -1,4 +1,4 @@
-//! What the sequencer's actions become: messages, device commands, stored bytes.
+//! The execution of the sequencer's actions: messages, device commands, stored bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

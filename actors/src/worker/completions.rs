@@ -1,4 +1,4 @@
-//! What the device has done on its way to the sequencer, the client and the pager.
+//! Completions of the device on their way to the sequencer, the client and the pager.
 
 use std::time::Duration;
 

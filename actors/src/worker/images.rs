@@ -1,4 +1,4 @@
-//! Which images a session has: what it loads and unloads, and what nobody wants any more.
+//! A session's module images: those that it loads and unloads, and those that nobody needs any more.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Which sessions may share memory with one another.
+//! Sharing domains: the sessions that may share memory with one another.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What Warploom tells of itself: spans, metrics, logs.
+//! Warploom's own telemetry: spans, metrics, logs.
 //!
 //! A process has one [`Telemetry`], made by its role at start-up and cloned into its actors.
 //! Metrics are always kept in process ([`Meters`]) for `warploom status` and the demo. Spans and

@@ -1,4 +1,4 @@
-//! Where telemetry goes, by setting or by OpenTelemetry's own environment variables.
+//! The settings of telemetry: the endpoint, by setting or by OpenTelemetry's own environment variables.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Which of a session's ops came together, when, and for which request: what the leader needs
-//! for its `queue` spans and the worker for its `execute` spans.
+//! The arrivals of a session's ops: which came together, when, and for which request. The leader needs
+//! them for its `queue` spans and the worker for its `execute` spans.
 
 use std::collections::VecDeque;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What leaves the process, as an OTLP receiver decodes it with opentelemetry-proto.
+//! The exported telemetry, as an OTLP receiver decodes it with opentelemetry-proto.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What comes with results beside the bytes that were asked for.
+//! The parts of a result beside the bytes that were asked for, such as event times.
 
 use std::time::Duration;
 

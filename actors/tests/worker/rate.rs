@@ -1,4 +1,4 @@
-//! What the shell costs, measured by hand: `cargo test --release -p actors --test worker rate
+//! The shell's cost, measured by hand: `cargo test --release -p actors --test worker rate
 //! -- --ignored --nocapture --test-threads 1`.
 
 use std::time::{Duration, Instant};

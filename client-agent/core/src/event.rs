@@ -1,4 +1,4 @@
-//! What an outbox is told and what it asks for.
+//! The events that an outbox takes and the actions it answers with.
 
 use bus_schemas::{
     CloseReason, DeviceResult, Epoch, EventTime, Failure, LeaderBeat, LeaderId, LeaderNotice,

@@ -1,4 +1,4 @@
-//! When something is sent again.
+//! The times at which something is sent again.
 
 use crate::event::Nanos;
 

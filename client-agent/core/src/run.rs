@@ -1,4 +1,4 @@
-//! What the ops cost, run-length coded, until they are done.
+//! The costs of ops that are not done yet, run-length coded.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! What a client tells the leader, and when: what it leaves for later while its session is alone on
-//! its device, and what it says again.
+//! A client's announcements to the leader: when they are sent, when they are left for later because
+//! the session is alone on its device, and when they are repeated.
 
 use bus_schemas::{
     Code, Column, Failure, Intent, KernelKey, LeaderId, LeaderNotice, Op, SessionId, WIRE_VERSION,

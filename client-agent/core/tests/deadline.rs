@@ -1,4 +1,4 @@
-//! When a session gives up on those it waits for, and when it does not.
+//! The deadline: when a session gives up on those it waits for, and when it does not.
 
 use bus_schemas::{
     CloseReason, CloseRequest, Code, Column, Failure, KernelKey, LeaderId, LeaderNotice, Op,

@@ -1,4 +1,4 @@
-//! How a session fails and ends.
+//! Failures and ends of sessions.
 
 use bus_schemas::{
     CloseReason, CloseRequest, Code, Column, DeviceResult, Failure, KernelKey, LeaderBeat,

@@ -1,4 +1,4 @@
-//! What tenants used, by kernel key, in numbered blocks: each has what was used since the one
+//! The ledger of use by tenant and kernel key, in numbered blocks: each holds the use since the block
 //! before, and the sums since the incarnation began.
 
 use std::collections::BTreeMap;

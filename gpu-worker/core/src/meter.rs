@@ -1,4 +1,4 @@
-//! Who used what: absolute totals since the incarnation began.
+//! The meter of use: absolute totals since the incarnation began.
 
 use std::collections::{BTreeMap, BTreeSet};
 

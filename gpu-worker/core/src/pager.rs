@@ -1,4 +1,5 @@
-//! Who may hold how much of a device's memory (I8), and who held how much for how long.
+//! The pager: it decides who may hold how much of a device's memory (I8), and meters who held how much
+//! for how long.
 //!
 //! Slices are admitted in the order they start, those that wait for a module or a transfer once it is
 //! here. Whether an allocation is *refused* depends only on the order of admissions: on what would be

@@ -1,4 +1,4 @@
-//! How long launches took, by kernel key: what is added to the cluster's records of kernels now and
+//! Times of launches by kernel key, added to the cluster's records of kernels now and
 //! then. For people; usage and profiles do not come from here.
 
 use std::collections::BTreeMap;

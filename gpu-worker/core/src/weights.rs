@@ -1,4 +1,4 @@
-//! Which large copies from the host sessions hold: a sample of them is what leaders place by.
+//! A session's weights: the large copies from the host that it holds. Leaders place by a sample of them.
 //!
 //! A program's weights reach a device as large copies that stay where they are for the session's
 //! life. Whoever brings the same ones is best placed where they are already. Leaders need not know

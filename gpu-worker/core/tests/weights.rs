@@ -1,4 +1,4 @@
-//! What leaders are told of the weights that sessions hold, against a naive account of them.
+//! The samples of weights that leaders get, against a naive account of the copies that sessions hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! How many grants a second the order core decides on this machine, by number of sessions.
+//! Grants a second that the scheduler decides on this machine, by number of sessions.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! What a grant costs the leader's cores, by number of sessions and GPUs: of these, or of one pair
-//! given as arguments.
+//! The cost of a grant to the leader's cores, by number of sessions and GPUs: for a table of them, or for
+//! one pair given as arguments.
 
 use std::time::{Duration, Instant};
 

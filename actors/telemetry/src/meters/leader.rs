@@ -1,4 +1,4 @@
-//! What a leader knows of its GPUs and of itself.
+//! A leader's measurements of its GPUs and of itself.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! What was used and how targets are met: numbers as they come from workers and leaders.
+//! Usage and attainment of targets: numbers as they come from workers and leaders.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What an outbox tells the leader of its ops, and leader and worker of where it stands.
+//! Announcements: an outbox's intents to the leader, and its progress to leader and worker.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! When a session gives up on those it waits for: broker, leader, worker.
+//! A session's deadline: it gives up on a broker, leader or worker that it waits for too long.
 //!
 //! Silence counts only while something is waited for, and only in steps that this side was awake
 //! for: a program that was stopped, or a machine that was busy, blames nobody. Any answer ends it. A

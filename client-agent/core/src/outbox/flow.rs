@@ -1,4 +1,4 @@
-//! How an outbox answers events: credit, acknowledgements, results, epochs.
+//! An outbox's handling of events: credit, acknowledgements, results, epochs.
 
 use super::*;
 

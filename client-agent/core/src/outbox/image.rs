@@ -1,4 +1,4 @@
-//! What the worker says of module images.
+//! The worker's answers about module images.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What an outbox sends: batches, announcements, transfers, and all of it again until it is answered.
+//! Sending: batches, announcements, transfers, and all of it again until it is answered.
 
 use super::*;
 

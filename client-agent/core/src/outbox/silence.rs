@@ -1,4 +1,4 @@
-//! How long broker, leader and worker have been silent while something was waited for.
+//! The silence of broker, leader and worker while something was waited for.
 
 use crate::event::Nanos;
 

@@ -1,4 +1,4 @@
-//! What the dispatch is told, what it reads of its shell, and what it answers.
+//! The dispatch's interface: its events, its actions, and what it reads of its shell.
 
 use bus_schemas::{Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, SessionId};
 

@@ -1,4 +1,4 @@
-//! How a session gets on under standing grants: how much of it is on the device, and how fast it is.
+//! A session's course under standing grants: how much of it is on the device, and how fast it is.
 
 use bus_schemas::OpNumber;
 

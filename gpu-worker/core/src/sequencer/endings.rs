@@ -1,4 +1,4 @@
-//! How positions end: what the device has done, and what is forgotten then.
+//! Ends of positions: completions of the device, and the state that is dropped with them.
 
 use bus_schemas::{DoneReport, Failure, GpuPosition, Grant, GrantKind, Outcome, SessionId};
 

@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! Rules of waiting in the dispatch: who waits for whom.
 
 use bus_schemas::{Code, Op, SessionId};
 use gpu_worker_core::dispatch::{ClaimAnswer, Event, ImageState, TransferState};

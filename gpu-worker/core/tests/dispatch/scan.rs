@@ -1,4 +1,4 @@
-//! What is found in a slice's ops.
+//! The scan of a slice's ops, and what it finds.
 
 use bus_schemas::{Code, Op, SessionId};
 use gpu_worker_core::dispatch::{Action, Event, ImageState, TransferState};

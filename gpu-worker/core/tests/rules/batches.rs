@@ -1,4 +1,4 @@
-//! What a client sends: batches, transfers, and how much of it is taken.
+//! A client's messages: batches, transfers, and how much of them is taken.
 
 use bus_schemas::{ClientState, Code, Tenant, WIRE_VERSION};
 use gpu_worker_core::sequencer::{Action, ChunkEvent, Config, Event, ImageState};

@@ -1,4 +1,4 @@
-//! How a session ends, and a worker.
+//! Ends of sessions and of workers.
 
 use bus_schemas::{
     ClientState, Code, Failure, GrantKind, Incarnation, LeaderId, Leave, Lost, Outcome,

@@ -1,4 +1,4 @@
-//! What is more urgent, on a device that parks what it overtakes and on one that cannot.
+//! Urgency, on a device that parks what it overtakes and on one that cannot.
 
 use bus_schemas::{Grant, Outcome};
 

@@ -1,4 +1,4 @@
-//! What a tenant's sessions have staged is bounded, and goes with them.
+//! Staged bytes: those of a tenant's sessions are bounded, and go with the sessions.
 
 use bus_schemas::{Allowance, Code, GrantKind};
 use gpu_worker_core::sequencer::Action;

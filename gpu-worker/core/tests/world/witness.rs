@@ -1,4 +1,4 @@
-//! What the sequencer does, held against the invariants.
+//! A witness of the sequencer: it holds each of its actions against the invariants.
 
 use bus_schemas::{ChainEntry, Epoch, GpuPosition, GrantKind, OpNumber, Outcome};
 use gpu_worker_core::sequencer::{Action, StartAction};

@@ -1,4 +1,4 @@
-//! What comes with a session's answers beside the bytes it asked for.
+//! The part of a session's answers beside the bytes that it asked for.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How long a broker takes to start, beside a bare nats-server.
+//! The time a broker takes to start, beside a bare nats-server.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Which tenants a demo runs.
+//! The tenants that a demo runs.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Whether tenants' targets can be met: judged from what the order has seen of requests and slices,
-//! and from how much of each device tenants used lately. It decides nothing; administrators are told.
+//! The feasibility of tenants' targets: judged from the requests and slices that the order has seen,
+//! and from how much of each device tenants used lately. It decides nothing; administrators are warned.
 
 use std::collections::{BTreeMap, VecDeque};
 

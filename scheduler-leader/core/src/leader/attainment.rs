@@ -1,4 +1,4 @@
-//! How long tenants' requests take, and how many of them keep their tenant's target: by the
+//! The times of tenants' requests, and how many of them keep their tenant's target: by the
 //! leader's own clock, from the arrival of the intent of a request's first op to the report that
 //! its sync is done. Nothing here decides anything; it begins anew with
 //! each term, but where a leader follows itself.

@@ -1,4 +1,4 @@
-//! What a term is given, event by event.
+//! The context of a term: all that it is given with each event.
 
 use bus_schemas::StoreStatus;
 

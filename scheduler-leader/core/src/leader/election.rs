@@ -1,4 +1,4 @@
-//! Who leads, as one candidate knows it, and what it does about the lease.
+//! The election: who leads, as one candidate knows it, and what that candidate does about the lease.
 
 use bus_schemas::{Epoch, LeaderBeat, LeaderId};
 

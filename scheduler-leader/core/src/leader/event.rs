@@ -1,4 +1,4 @@
-//! What the leader is told and what it answers.
+//! The leader's events and actions.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the cluster's store says, and administrators change: kept for the next takeover.
+//! The state in the cluster's store, which administrators change: kept for the next takeover.
 
 use bus_schemas::{Tenant, TenantSettings};
 

@@ -1,5 +1,5 @@
-//! What a term keeps of tenants beside the order: how their requests do, and whether their targets
-//! can be met.
+//! A term's tenants, as far as the order does not need it: how their requests do, and whether their
+//! targets can be met.
 
 use std::collections::BTreeMap;
 

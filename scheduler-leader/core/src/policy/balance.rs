@@ -1,4 +1,4 @@
-//! What a flow owes for work that ran longer than it was charged.
+//! A flow's debt for work that ran longer than it was charged.
 //!
 //! Measured times reach the order with the done reports, which are recorded inputs. They decide
 //! nothing while estimates are good: only an excess above a quantum is charged, to virtual time,

@@ -1,4 +1,4 @@
-//! What a tenant with a cap may still be granted on one GPU.
+//! The budget of a tenant with a cap: the time that it may still be granted on one GPU.
 //!
 //! A cap is a percentage of the device's time. Time reaches the order as ticks only: each brings a
 //! capped flow its share of a tick. A flow goes while anything is left, and into debt with its

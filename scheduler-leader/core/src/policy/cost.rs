@@ -1,4 +1,4 @@
-//! What ops are estimated to cost. All numbers here are part of the rules.
+//! Estimated costs of ops. All numbers here are part of the rules.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Which slice is next: see `README.md` beside this file.
+//! The choice of the next slice: see `README.md` beside this file.
 
 mod balance;
 mod budget;

@@ -1,4 +1,4 @@
-//! Which workers a request's sessions go to: see "Placement" in `README.md` beside this file.
+//! The choice of workers for a request's sessions: see "Placement" in `README.md` beside this file.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! What tenants with a target ask of those of lower priority on one GPU.
+//! The demands of tenants with a target on those of lower priority on one GPU.
 //!
 //! Nothing here looks at a clock: a request is estimated from the charges of its ops, and time is
 //! counted in ticks, which are recorded.

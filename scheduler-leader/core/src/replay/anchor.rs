@@ -1,5 +1,5 @@
-//! Where a replay can begin although what lies before was cut off: what a replay up to there arrived
-//! at. Beside the blocks of an epoch it is its block number 0.
+//! Anchors: states from which a replay can begin although the record before was cut off. An anchor is
+//! what a replay up to there arrived at. Beside the blocks of an epoch it is its block number 0.
 
 use bus_schemas::{Chain, ClusterSettings, Epoch, GpuTail, Incarnation, LeaderId, WIRE_VERSION};
 use serde::{Deserialize, Serialize};

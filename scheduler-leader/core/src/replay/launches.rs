@@ -1,4 +1,4 @@
-//! How many kernels lie among a session's ops: what its intents said.
+//! The number of kernels among a session's ops, from its intents.
 
 use std::collections::BTreeMap;
 

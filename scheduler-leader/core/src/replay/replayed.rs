@@ -1,4 +1,4 @@
-//! What a replay arrives at, and why it may not.
+//! The result of a replay, and the reasons why it may fail.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! What workers reported done beyond what their usage blocks have: of a worker that was killed, this is
-//! what is known to be lost.
+//! Done reports beyond the workers' usage blocks: of a worker that was killed, this is the use that is
+//! known to be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 

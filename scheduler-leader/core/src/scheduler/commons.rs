@@ -1,4 +1,4 @@
-//! What workers have in common: images and weights, by tenant and by worker.
+//! Images and weights that workers hold in common, by tenant and by worker.
 
 use std::collections::BTreeMap;
 

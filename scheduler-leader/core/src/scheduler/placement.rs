@@ -1,4 +1,4 @@
-//! Where sessions go: what is known of the workers, put before the policy.
+//! The placement of sessions: the facts known of the workers, put before the policy.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What each tenant may have of what all share: sessions, and the addresses of a worker.
+//! Each tenant's share of common resources: sessions, and the addresses of a worker.
 
 use bus_schemas::{Code, TenantLimits};
 

@@ -1,4 +1,4 @@
-//! What the order keeps of tenants, workers, sessions and outstanding grants.
+//! The scheduler's state: tenants, workers, sessions and outstanding grants.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What others may see of the order.
+//! The view of the scheduler that others may have.
 
 use bus_schemas::{
     GpuId, GpuPosition, Incarnation, OpNumber, ProfileStatus, SessionId, Tenant, TenantSettings,

@@ -1,4 +1,4 @@
-//! Where the order places sessions, by what it was told of the workers.
+//! Placement of sessions, by what the scheduler learned of the workers.
 
 use bus_schemas::{
     CloseReason, ClusterSettings, Groups, Incarnation, SessionId, Tenant, TenantSettings,

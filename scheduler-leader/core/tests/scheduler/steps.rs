@@ -1,4 +1,4 @@
-//! What may happen to a cluster: random settings, tenants and steps, and how a step is taken.
+//! Steps of a random cluster: settings, tenants and steps, and how a step is taken.
 
 use crate::model::{COSTS, Model, launches, sync};
 use bus_schemas::{

@@ -1,4 +1,4 @@
-//! What is old of the record is cut off: its replay begins at an anchor.
+//! Cuts of the record: its replay begins at an anchor.
 
 use scheduler_leader_core::replay::{
     Anchor, Replay, ReplayError, ReplayedPosition, beginning, replay,

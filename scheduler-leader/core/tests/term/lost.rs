@@ -1,4 +1,4 @@
-//! What is known of workers that are gone: the leader notes their last chain, replay compares.
+//! Lost workers: the leader notes their last chain, replay compares.
 
 use bus_schemas::subject::{ConnectionName, ToLeader};
 use bus_schemas::{

@@ -1,4 +1,4 @@
-//! Why there is no session, and what to do about it, for people.
+//! Reasons why no session is opened, with a remedy, for people.
 
 use bus_schemas::{Code, Failure, Tenant};
 

@@ -1,4 +1,4 @@
-//! What goes on from the term before: what a leader that takes over from itself knew, and sessions,
+//! Resumption from the term before: the knowledge of a leader that takes over from itself, and sessions,
 //! whose clients are to learn that another term leads.
 
 use std::collections::BTreeMap;

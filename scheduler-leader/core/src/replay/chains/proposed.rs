@@ -1,4 +1,4 @@
-//! What leaders granted, until a seal says what their worker accepted of it.
+//! The grants that leaders proposed, until a seal says which of them their worker accepted.
 
 use bus_schemas::{Grant, GrantKind, OpNumber};
 

@@ -1,4 +1,4 @@
-//! What the host refuses is no error: a copy is an ordinary one then.
+//! Sharing on a host that refuses it: that is no error, a copy is an ordinary one then.
 
 use bus_schemas::{Window, limits};
 
