@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use gpu_worker::{DeviceChoice, DeviceSettings, WorkerSettings};
 use test_cluster::{RoleThread, TestCluster};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn a_cpu_worker_serves_until_it_is_asked_to_leave() {
@@ -24,7 +24,7 @@ async fn a_cpu_worker_serves_until_it_is_asked_to_leave() {
     leader.flush().await.unwrap();
     let mut settings = WorkerSettings::new(cluster.url(), subjects.cluster().clone(), 3);
     settings.bus.login = Some(cluster.cluster_login());
-    settings.bus.patience = Some(PATIENCE);
+    settings.bus.patience = Some(TIMEOUT);
     settings.incarnation = Some(worker);
     let device = DeviceSettings {
         choice: DeviceChoice::Cpu,
@@ -33,7 +33,7 @@ async fn a_cpu_worker_serves_until_it_is_asked_to_leave() {
         ..DeviceSettings::default()
     };
     let mut role = RoleThread::start(|asked| gpu_worker::run(settings, device, asked));
-    let beat = tokio::time::timeout(PATIENCE, beats.next())
+    let beat = tokio::time::timeout(TIMEOUT, beats.next())
         .await
         .unwrap()
         .unwrap();
@@ -54,7 +54,7 @@ async fn a_cpu_worker_serves_until_it_is_asked_to_leave() {
     let reply: SealReply = decode(&reply.payload).unwrap();
     assert_eq!(reply.sealed.unwrap().position, 0);
     role.ask();
-    role.left(PATIENCE).await.unwrap();
+    role.left(TIMEOUT).await.unwrap();
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a tenant's kernels may take, and how soon they end.
+//! The bounds of a tenant's kernels, and how soon a kernel beyond them ends.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use client_agent::{Client, Session, Settings};
 
 use crate::stage::Scene;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `endless` jumps back for ever; each thread of `deep` has 64 KiB of local memory and finds it zeroed.
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
@@ -92,12 +92,12 @@ async fn a_kernel_of_a_program_that_is_gone_ends_and_frees_its_place() {
     launched.await.expect("under way");
     let asked = Instant::now();
     loop {
-        let status = scene.stage.administrator.status(PATIENCE).await;
+        let status = scene.stage.administrator.status(TIMEOUT).await;
         let status = status.expect("a leader");
         if status.workers.iter().all(|worker| worker.sessions == 0) {
             break;
         }
-        if asked.elapsed() > PATIENCE {
+        if asked.elapsed() > TIMEOUT {
             scene.panic("the session is still there");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -137,7 +137,7 @@ async fn a_floor_that_is_set_is_kept() {
 }
 
 #[tokio::test]
-async fn settings_say_whence_they_came_and_bad_ones_change_nothing() {
+async fn settings_say_where_they_come_from_and_bad_ones_change_nothing() {
     let scene = Scene::idle(1, 1, &[plan("a", "search", 1)], &[]).await;
     let set = &["cluster", "set", "window=4ms", "quantum=1ms", "settle=off"];
     done(&scene, set);

@@ -128,7 +128,7 @@ fn credentials_that_may_not_be_read_are_not_missing() {
 }
 
 #[test]
-fn config_tells_whence_each_setting_came() {
+fn config_says_where_each_setting_comes_from() {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("warploom.toml"), "[worker]\nthreads = 2\n").unwrap();
     let output = warploom(&dir, &["config", "--json", "--set", "worker.gpu=3"]);

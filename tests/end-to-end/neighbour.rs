@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 
 use crate::stage::Scene;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const MIB: u64 = 1 << 20;
 
 /// `double` doubles each of 256 words.
@@ -140,7 +140,7 @@ async fn stages(scene: &Scene, tenant: &str) -> Failure {
                 return failure;
             }
         }
-        assert!(asked.elapsed() < PATIENCE, "the worker keeps all of it");
+        assert!(asked.elapsed() < TIMEOUT, "the worker keeps all of it");
     }
 }
 
@@ -171,7 +171,7 @@ async fn tenants_that_take_all_they_can_get_shut_out_nobody() {
     let programs = tokio::task::spawn_blocking(move || {
         let (mut before, mut after) = (0, 0);
         let began = Instant::now();
-        while began.elapsed() < PATIENCE && after < 20 {
+        while began.elapsed() < TIMEOUT && after < 20 {
             program(&victim).unwrap_or_else(|error| panic!("the victim: {error}"));
             let refused = counts
                 .iter()
@@ -258,13 +258,13 @@ async fn what_was_staged_beyond_credit_is_given_back_when_the_session_ends() {
     }
     let enough = |grown: u64| grown >= 150 * MIB;
     scene
-        .wait("200 MiB are staged", PATIENCE, |_| {
+        .wait("200 MiB are staged", TIMEOUT, |_| {
             enough(resident(worker).saturating_sub(before)).then_some(())
         })
         .await;
     close(&client, &subjects, &tenant, &opened).await;
     scene
-        .wait("they are given back", PATIENCE, |_| {
+        .wait("they are given back", TIMEOUT, |_| {
             (resident(worker).saturating_sub(before) < 40 * MIB).then_some(())
         })
         .await;

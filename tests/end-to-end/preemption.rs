@@ -19,7 +19,7 @@ const THREADS: u32 = 64;
 const ROUNDS: u32 = 800_000;
 /// Urgent slices that must overtake all long ones.
 const OVERTAKING: usize = 10;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The kernel that the benchmark of preemption runs, too.
 const LONG: &str = include_str!("../../ops/lab/src/bench/long.ptx");
@@ -108,10 +108,10 @@ async fn urgent_launches_overtake_long_kernels_and_all_are_right() {
         .collect();
     let mut sessions = Vec::new();
     for guest in guests {
-        let done = tokio::time::timeout(2 * PATIENCE, guest).await;
+        let done = tokio::time::timeout(2 * TIMEOUT, guest).await;
         sessions.push(done.expect("it ends").expect("and is right"));
     }
-    scene.progress(3, PATIENCE).await;
+    scene.progress(3, TIMEOUT).await;
     let ended = ended(&scene);
     let overtook = overtaking(&ended, &sessions);
     assert!(

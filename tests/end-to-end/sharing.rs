@@ -8,7 +8,7 @@ use client_agent::{Client, Session, Settings};
 
 use crate::stage::{Scene, plan};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const BYTES: usize = 8 << 20;
 /// `c = a + b`.
 const ADD: &str = include_str!("../kernels/vector_add.ptx");
@@ -85,7 +85,7 @@ fn row<'u>(usage: &'u Usage, tenant: &str) -> Option<&'u UsageRow> {
 async fn held(scene: &Scene, resident: [usize; 2]) -> Usage {
     let what = format!("{resident:?} bytes held");
     scene
-        .wait(&what, PATIENCE, |scene| {
+        .wait(&what, TIMEOUT, |scene| {
             scene.stage.observer.see(|seen| {
                 let usage = seen.usage.values().next()?;
                 let is = |tenant, bytes| row(usage, tenant).is_some_and(|it| it.resident == bytes);
@@ -99,7 +99,7 @@ async fn held(scene: &Scene, resident: [usize; 2]) -> Usage {
 /// Waits for what the worker says after this.
 async fn later(scene: &Scene, than: &Usage) -> Usage {
     scene
-        .wait("more usage", PATIENCE, |scene| {
+        .wait("more usage", TIMEOUT, |scene| {
             scene.stage.observer.see(|seen| {
                 let usage = seen.usage.values().next()?;
                 (usage.elapsed_ns > than.elapsed_ns).then(|| usage.clone())

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::stage::{Scene, plan};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Longer than any request of the test takes, on any machine.
 const GENEROUS: &str = "50s";
 
@@ -121,9 +121,9 @@ async fn a_target_is_shown_judged_and_replayed() {
     // No request takes longer on the slowest machine, and the order heeds it all the same.
     let (code, told) = said(&scene, &["tenant", "set", "chat", "--slo", GENEROUS]);
     assert_eq!(code, 0, "{told}");
-    scene.progress(6, PATIENCE).await;
+    scene.progress(6, TIMEOUT).await;
     shows_how_the_target_is_met(&scene);
     says_whether_a_target_can_be_met(&scene);
-    scene.progress(3, PATIENCE).await;
+    scene.progress(3, TIMEOUT).await;
     scene.settle().await;
 }

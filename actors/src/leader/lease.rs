@@ -19,7 +19,7 @@ const KEY: &str = "leader";
 /// How long the entry lives without being renewed.
 const LIFE: &str = "2s";
 /// How long the store may take to answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What became of a lease operation.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ pub(super) struct LeaseStore {
 impl LeaseStore {
     pub(super) fn new(storage: &Storage, subjects: &Subjects) -> Self {
         let mut jetstream = storage.jetstream().clone();
-        jetstream.set_timeout(PATIENCE);
+        jetstream.set_timeout(TIMEOUT);
         Self {
             storage: storage.over(jetstream),
             bucket: subjects.lease_bucket(),
@@ -59,7 +59,7 @@ impl LeaseStore {
 
     /// Reads the lease. A bucket that is not there is made.
     pub(super) async fn read(&self) -> Answer {
-        match tokio::time::timeout(PATIENCE, self.try_read()).await {
+        match tokio::time::timeout(TIMEOUT, self.try_read()).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 tracing::debug!(error, "the lease cannot be read");
@@ -110,7 +110,7 @@ impl LeaseStore {
             let publish = jetstream.publish_with_headers(subject, headers, value.into());
             publish.await?.await
         };
-        match tokio::time::timeout(PATIENCE, write).await {
+        match tokio::time::timeout(TIMEOUT, write).await {
             Ok(Ok(ack)) => {
                 self.repeated.borrow_mut().is_over();
                 Answer::Written {

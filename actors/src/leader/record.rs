@@ -21,7 +21,7 @@ use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
 
 /// How long the stream may take to acknowledge.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a block may be on its way to the stream before workers keep it as well: there may be no
 /// candidate on this leader's side of a broker that has come apart.
 const LONG: Duration = Duration::from_millis(100);
@@ -95,7 +95,7 @@ pub(super) struct Appender {
 impl Appender {
     pub(super) fn new(storage: &Storage, subjects: &Subjects, leader: LeaderId) -> Self {
         let mut jetstream = storage.jetstream().clone();
-        jetstream.set_timeout(PATIENCE);
+        jetstream.set_timeout(TIMEOUT);
         Self {
             storage: storage.over(jetstream),
             subjects: subjects.clone(),

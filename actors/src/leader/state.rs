@@ -22,7 +22,7 @@ use crate::storage::{Storage, Stored};
 
 /// How long the bucket may take to answer while it is opened: of several servers, one may have to
 /// be chosen first that answers for it, and who asks again soon knows soon.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+const TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Before the watch or a write is tried again.
 const PAUSE: Duration = Duration::from_millis(250);
 /// The entry that leaders write of what they have decided.
@@ -84,7 +84,7 @@ impl Known {
 /// Sends the leader the state, and every change of it, for ever.
 pub(super) async fn watch(storage: Storage, subjects: Subjects, leader: Recipient<LeaderMessage>) {
     let mut jetstream = storage.jetstream().clone();
-    jetstream.set_timeout(PATIENCE);
+    jetstream.set_timeout(TIMEOUT);
     let storage = storage.over(jetstream);
     let (mut known, mut repeated) = (Known::default(), Repeated::default());
     loop {

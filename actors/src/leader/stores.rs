@@ -1,5 +1,5 @@
-//! How full is what the cluster keeps in its broker, and what is wrong with it: for the status, the
-//! meters and the log.
+//! The state of the cluster's streams and buckets in its broker, how full they are and their faults: for
+//! the status, the meters and the log.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::storage::{FAULT, Storage, Stored, is_missing};
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(2);
 /// How long all that is looked at may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Percent of a limit from which on it is an alarm.
 const ALARM: u64 = 80;
 
@@ -78,7 +78,7 @@ async fn look(storage: &Storage, unwritten: &Unwritten) -> Vec<StoreStatus> {
             limit: 0,
             alarm: String::new(),
         };
-        match tokio::time::timeout(PATIENCE, stream).await {
+        match tokio::time::timeout(TIMEOUT, stream).await {
             Ok(Ok(stream)) => {
                 let info = stream.cached_info();
                 store.bytes = info.state.bytes;
@@ -89,7 +89,7 @@ async fn look(storage: &Storage, unwritten: &Unwritten) -> Vec<StoreStatus> {
                 store.alarm = format!("the broker does not show it: {error}");
                 // Who holds the lease makes its bucket; of the others, some are written rarely.
                 if stored != Stored::Lease && is_missing(&error) {
-                    let made = tokio::time::timeout(PATIENCE, storage.ensure_one(stored)).await;
+                    let made = tokio::time::timeout(TIMEOUT, storage.ensure_one(stored)).await;
                     tracing::warn!(name = store.name, ?made, "it was not there: made anew");
                 }
             }
@@ -109,7 +109,7 @@ async fn look(storage: &Storage, unwritten: &Unwritten) -> Vec<StoreStatus> {
 async fn account(storage: &Storage) -> Vec<StoreStatus> {
     let mut stores = Vec::new();
     let asked = storage.jetstream().query_account();
-    if let Ok(Ok(account)) = tokio::time::timeout(PATIENCE, asked).await {
+    if let Ok(Ok(account)) = tokio::time::timeout(TIMEOUT, asked).await {
         let limits = [
             (
                 "account's files",
@@ -142,7 +142,7 @@ async fn account(storage: &Storage) -> Vec<StoreStatus> {
             .await
             .ok()?
     };
-    if let Ok(Some(fault)) = tokio::time::timeout(PATIENCE, fault).await {
+    if let Ok(Some(fault)) = tokio::time::timeout(TIMEOUT, fault).await {
         stores.push(StoreStatus {
             name: "broker's disk".into(),
             bytes: 0,

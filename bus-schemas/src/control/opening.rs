@@ -47,7 +47,7 @@ impl Message for OpenRequest {
 pub struct Opened {
     /// The session.
     pub session: SessionId,
-    /// It is the tenant's how manyth, from 1.
+    /// Its number among the tenant's sessions, from 1.
     pub ordinal: u64,
     /// The worker that holds it.
     pub incarnation: Incarnation,

@@ -139,7 +139,7 @@ pub struct Weights(#[serde(with = "rows")] pub Vec<WeightSample>);
 pub struct OtherDevice {
     /// The session.
     pub session: SessionId,
-    /// It is the tenant's how manyth, from 1.
+    /// Its number among the tenant's sessions, from 1.
     pub ordinal: u64,
     /// The worker that holds it.
     pub incarnation: Incarnation,

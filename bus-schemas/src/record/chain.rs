@@ -76,7 +76,7 @@ pub struct ChainEntry<'a> {
     pub position: GpuPosition,
     /// The session's tenant.
     pub tenant: &'a Tenant,
-    /// The session is the tenant's how manyth, from 1.
+    /// The session's number among the tenant's, from 1.
     pub ordinal: u64,
     /// What the grant does.
     pub kind: GrantKind,

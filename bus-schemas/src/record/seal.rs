@@ -40,7 +40,7 @@ pub struct SealedSession {
     pub tenant: Tenant,
     /// The session.
     pub session: SessionId,
-    /// It is the tenant's how manyth session, from 1.
+    /// Its number among the tenant's sessions, from 1.
     pub ordinal: u64,
     /// Its addresses.
     pub window: Window,
@@ -121,7 +121,7 @@ pub struct SealedName {
     pub tenant: Tenant,
     /// The session.
     pub session: SessionId,
-    /// It is the tenant's how manyth session, from 1.
+    /// Its number among the tenant's sessions, from 1.
     pub ordinal: u64,
 }
 

@@ -15,7 +15,7 @@ use crate::process::{ForeignProcess, OwnedProcess, Signal};
 use crate::{Error, Result, files, store_limit};
 
 /// How long a server that was asked to stop may take before it is killed.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A nats-server that this process started, or one it attached to.
 pub struct Server {
@@ -150,7 +150,7 @@ impl Server {
     /// Where it cannot be signalled.
     pub fn stop(&mut self) -> Result<()> {
         self.ask_to_stop()?;
-        if !self.wait(STOP_PATIENCE) {
+        if !self.wait(STOP_TIMEOUT) {
             self.kill()?;
         }
         Ok(())
@@ -170,7 +170,7 @@ impl Server {
     /// Where it cannot be signalled.
     pub fn kill(&mut self) -> Result<()> {
         self.signal(Signal::KILL)?;
-        self.wait(STOP_PATIENCE);
+        self.wait(STOP_TIMEOUT);
         Ok(())
     }
 

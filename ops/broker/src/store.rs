@@ -16,7 +16,7 @@ use crate::{Error, Result, Server, files};
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(1);
 /// A look that takes longer has met a disk that does not answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes written to see whether there is room: less than this is as good as none.
 const PROBE: usize = 64 << 10;
 /// What a server logs when a write failed.
@@ -104,7 +104,7 @@ impl StoreWatch {
     pub fn look(&self) -> StoreLook {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut look = seen.look.clone();
-        if seen.since.elapsed() > LOOK + PATIENCE {
+        if seen.since.elapsed() > LOOK + TIMEOUT {
             look.fault = Some(StoreFault::Silent(self.store.clone()));
         }
         look

@@ -30,7 +30,7 @@ use crate::settings::Settings;
 const ASK: Duration = Duration::from_millis(500);
 
 /// How long is waited where nobody says: the default of `command.deadline`.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection with the cluster's login.
 pub struct Administrator {
@@ -55,7 +55,7 @@ impl Administrator {
     /// [`Usage`] where the credentials are a tenant's; [`Unreachable`] when the broker does not
     /// answer within 5 s.
     pub async fn connect(credentials: &Credentials) -> Result<Self> {
-        Self::patient(credentials, PATIENCE).await
+        Self::patient(credentials, TIMEOUT).await
     }
 
     /// As [`Self::connect`], with this time for the broker, and for whatever else is waited for

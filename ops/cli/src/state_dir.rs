@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::settings::Settings;
 
 /// Whoever looks holds the lock for a moment.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 const NAME: &str = "cluster.lock";
 
 /// Where the cluster on this host keeps its state.
@@ -60,7 +60,7 @@ impl Lock {
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { _file: file }),
-                Err(TryLockError::WouldBlock) if asked.elapsed() < PATIENCE => {
+                Err(TryLockError::WouldBlock) if asked.elapsed() < TIMEOUT => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 Err(TryLockError::WouldBlock) => bail!(

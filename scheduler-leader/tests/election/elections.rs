@@ -1,4 +1,4 @@
-//! Who leads, and who comes after.
+//! Elections and successions.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use scheduler_leader::{LeaderSettings, run};
 use test_cluster::TestCluster;
 
-use crate::{BEYOND_LEASE, Candidate, HEARD, PATIENCE, Watcher, block_on};
+use crate::{BEYOND_LEASE, Candidate, HEARD, TIMEOUT, Watcher, block_on};
 
 /// The candidate that leads.
 fn take(candidates: &mut Vec<Candidate>, leader: LeaderId) -> Candidate {
@@ -73,7 +73,7 @@ fn a_leader_told_to_leave_hands_over() {
             let _ = stop.send(true);
         }
         watcher.beat(|next| next.epoch > beat.epoch).await;
-        assert_eq!(leader.ended.recv_timeout(PATIENCE).unwrap(), Ok(()));
+        assert_eq!(leader.ended.recv_timeout(TIMEOUT).unwrap(), Ok(()));
     });
 }
 
@@ -88,7 +88,7 @@ fn a_leader_outlives_its_leases_bucket() {
         // It is made anew and the lease written again, with the term going on.
         let deleted = Instant::now();
         let lease = loop {
-            assert!(deleted.elapsed() < PATIENCE, "the lease comes back");
+            assert!(deleted.elapsed() < TIMEOUT, "the lease comes back");
             tokio::time::sleep(Duration::from_millis(50)).await;
             if let Ok(store) = jetstream.get_key_value(&bucket).await
                 && let Ok(Some(lease)) = store.get("leader").await
@@ -115,7 +115,7 @@ async fn recorded(jetstream: &jetstream::Context, record: &str) -> u64 {
 async fn expires(store: &jetstream::kv::Store) {
     let asked = Instant::now();
     while store.get("leader").await.unwrap().is_some() {
-        assert!(asked.elapsed() < PATIENCE, "the lease expires");
+        assert!(asked.elapsed() < TIMEOUT, "the lease expires");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -131,7 +131,7 @@ fn a_lease_expires_by_itself() {
         // Its epoch is in the record: it will not be used again.
         let (asked, record) = (Instant::now(), watcher.subjects.record_stream());
         while recorded(&jetstream, &record).await == 0 {
-            assert!(asked.elapsed() < PATIENCE, "its epoch is recorded");
+            assert!(asked.elapsed() < TIMEOUT, "its epoch is recorded");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         leader.end(false);
@@ -189,7 +189,7 @@ fn a_refused_leader_campaigns_above() {
             .publish(subject.clone(), bytes.into())
             .await
             .unwrap();
-        let message = tokio::time::timeout(PATIENCE, seals.next())
+        let message = tokio::time::timeout(TIMEOUT, seals.next())
             .await
             .unwrap()
             .unwrap();
@@ -244,18 +244,18 @@ fn settings_and_tenants_reach_the_leader() {
                 );
                 break;
             }
-            assert!(asked.elapsed() < PATIENCE, "the tenant is heard of");
+            assert!(asked.elapsed() < TIMEOUT, "the tenant is heard of");
         }
         store.delete("tenant.chat").await.unwrap();
         let asked = Instant::now();
         while !watcher.status().await.tenants.is_empty() {
-            assert!(asked.elapsed() < PATIENCE, "the tenant is gone");
+            assert!(asked.elapsed() < TIMEOUT, "the tenant is gone");
         }
         // What was told is recorded.
         let status = watcher.status().await;
         let asked = Instant::now();
         while watcher.status().await.recorded < status.input {
-            assert!(asked.elapsed() < PATIENCE, "inputs are recorded");
+            assert!(asked.elapsed() < TIMEOUT, "inputs are recorded");
         }
         let stream = jetstream
             .get_stream(watcher.subjects.record_stream())

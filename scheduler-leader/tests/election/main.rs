@@ -18,7 +18,7 @@ use test_cluster::TestCluster;
 use tokio::sync::oneshot;
 
 /// How long anything here may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 /// A candidate that follows says nothing, so nothing can be waited for: after this it has heard who
 /// leads, several times over. One that has not would campaign later, and the test still hold.
 pub(crate) const HEARD: Duration = Duration::from_millis(400);
@@ -96,7 +96,7 @@ impl Candidate {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(leave);
         }
-        let result = self.ended.recv_timeout(PATIENCE).expect("it ends");
+        let result = self.ended.recv_timeout(TIMEOUT).expect("it ends");
         assert_eq!(result, Ok(()));
         self.thread.take().unwrap().join().unwrap();
     }
@@ -139,7 +139,7 @@ impl Watcher {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, wait)
+        tokio::time::timeout(TIMEOUT, wait)
             .await
             .expect("a heartbeat")
     }
@@ -154,7 +154,7 @@ impl Watcher {
             {
                 return decode(&message.payload).unwrap();
             }
-            assert!(asked.elapsed() < PATIENCE, "a leader answers");
+            assert!(asked.elapsed() < TIMEOUT, "a leader answers");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the cluster keeps in its broker: limits, what is full, what was deleted.
+//! The cluster's streams and buckets in its broker: limits, full ones, deleted ones.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use bus_schemas::{ClusterSettings, LeaderId, TenantSettings};
 use scheduler_leader_core::replay::{Anchor, replay};
 use test_cluster::TestCluster;
 
-use crate::{BEYOND_LEASE, Candidate, HEARD, PATIENCE, Watcher, block_on};
+use crate::{BEYOND_LEASE, Candidate, HEARD, TIMEOUT, Watcher, block_on};
 
 /// A subject of the cluster that nothing of ours listens to.
 const FILLER: &str = "wl.v1.test.x.filler";
@@ -70,7 +70,7 @@ fn a_leader_is_elected_although_the_brokers_storage_is_full() {
             if let Some(record) = record.filter(|record| !record.alarm.is_empty()) {
                 break record.alarm.clone();
             }
-            assert!(asked.elapsed() < PATIENCE, "an alarm: {stores:?}");
+            assert!(asked.elapsed() < TIMEOUT, "an alarm: {stores:?}");
         };
         assert!(alarm.contains("resource"), "{alarm}");
         // With room again they are recorded.
@@ -81,7 +81,7 @@ fn a_leader_is_elected_although_the_brokers_storage_is_full() {
             if status.recorded == status.input {
                 break;
             }
-            assert!(asked.elapsed() < PATIENCE, "inputs are recorded");
+            assert!(asked.elapsed() < TIMEOUT, "inputs are recorded");
         }
     });
 }
@@ -103,7 +103,7 @@ fn servers_with_little_room_keep_a_smaller_record() {
             if let Ok(stream) = jetstream.get_stream(&name).await {
                 break stream;
             }
-            assert!(asked.elapsed() < 3 * PATIENCE, "there is a record");
+            assert!(asked.elapsed() < 3 * TIMEOUT, "there is a record");
         };
         let config = &stream.cached_info().config;
         assert_eq!(config.num_replicas, 3);
@@ -128,7 +128,7 @@ fn a_bucket_that_is_nearly_full_is_an_alarm() {
             if let Ok(store) = jetstream.get_key_value(&bucket).await {
                 break store;
             }
-            assert!(asked.elapsed() < PATIENCE, "the bucket is there");
+            assert!(asked.elapsed() < TIMEOUT, "the bucket is there");
         };
         let limit = store.stream.cached_info().config.max_bytes as u64;
         let alarm = async || {
@@ -143,14 +143,14 @@ fn a_bucket_that_is_nearly_full_is_an_alarm() {
         }
         let asked = Instant::now();
         while !alarm().await.contains("% full") {
-            assert!(asked.elapsed() < PATIENCE, "an alarm");
+            assert!(asked.elapsed() < TIMEOUT, "an alarm");
         }
         for key in 0..limit * 10 / 100 / (1 << 20) + 1 {
             store.purge(format!("k{key}")).await.unwrap();
         }
         let asked = Instant::now();
         while !alarm().await.is_empty() {
-            assert!(asked.elapsed() < PATIENCE, "no alarm any more");
+            assert!(asked.elapsed() < TIMEOUT, "no alarm any more");
         }
     });
 }
@@ -187,7 +187,7 @@ fn everything_that_is_kept_has_a_limit() {
                 {
                     break;
                 }
-                assert!(asked.elapsed() < PATIENCE, "{name} has a limit: {stream:?}");
+                assert!(asked.elapsed() < TIMEOUT, "{name} has a limit: {stream:?}");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
@@ -218,12 +218,12 @@ fn a_deleted_state_bucket_is_put_back_by_the_living_leader() {
         store.put("settings", value.into()).await.unwrap();
         let asked = Instant::now();
         while watcher.status().await.settings != Some(settings.clone()) {
-            assert!(asked.elapsed() < PATIENCE, "the settings are heard of");
+            assert!(asked.elapsed() < TIMEOUT, "the settings are heard of");
         }
         jetstream.delete_key_value(&bucket).await.unwrap();
         let asked = Instant::now();
         loop {
-            assert!(asked.elapsed() < PATIENCE, "the bucket is put back");
+            assert!(asked.elapsed() < TIMEOUT, "the bucket is put back");
             // All the while the leader orders by what was set.
             let status = watcher.status().await;
             let names: Vec<_> = status.tenants.iter().map(|it| it.tenant.as_str()).collect();
@@ -283,7 +283,7 @@ async fn cut_to(jetstream: &jetstream::Context, name: &str, least: u64) -> Ancho
             assert_eq!(replayed.anchor.as_ref(), Some(&anchor));
             return anchor;
         }
-        assert!(asked.elapsed() < 6 * PATIENCE, "the record is cut");
+        assert!(asked.elapsed() < 6 * TIMEOUT, "the record is cut");
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use super::{LocalCluster, RoleProcess};
 
 /// How long the workers, and then each leader, may take to end before they are killed.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// How often it is looked whether they have.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -88,7 +88,7 @@ impl Draining {
                     .iter()
                     .try_for_each(|role| role.signal(Signal::TERM))?;
             }
-            Some(since) if since.elapsed() > PATIENCE => {
+            Some(since) if since.elapsed() > TIMEOUT => {
                 for role in &mut roles {
                     self.killed.push(role.name().to_owned());
                     role.kill()?;
@@ -110,6 +110,6 @@ impl Draining {
             return Ok(());
         }
         let names = self.killed.join(", ");
-        bail!("E-LOCAL-STOP: {names} did not end within {PATIENCE:?} and had to be killed")
+        bail!("E-LOCAL-STOP: {names} did not end within {TIMEOUT:?} and had to be killed")
     }
 }

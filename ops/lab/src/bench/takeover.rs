@@ -19,7 +19,7 @@ const CANDIDATES: usize = 3;
 /// A killed candidate is replaced; the replacement may take this long to stand by.
 const RECOVERY: Duration = Duration::from_millis(700);
 /// A takeover that takes longer is a failure.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A signal to whoever leads, ten times, while a client launches and syncs without pause; with the
 /// broker's word that a connection has closed, or without.
@@ -97,7 +97,7 @@ async fn first_grant_above(epoch: Epoch, orders: &mut async_nats::Subscriber) ->
         }
         bail!("the connection closed")
     };
-    tokio::time::timeout(PATIENCE, wait)
+    tokio::time::timeout(TIMEOUT, wait)
         .await
         .context("waited in vain")?
 }

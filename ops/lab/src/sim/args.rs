@@ -28,8 +28,8 @@ Examples:
   warploom sim compare --pairs resnet50-inference+bert-training --timeline kernels.csv
 
 Nothing is started and no GPU is needed: it is virtual time, and the same seed gives the same
-figures on every machine. docs/internals/simulation.md says what is modelled and whence every
-number is.")]
+figures on every machine. docs/internals/simulation.md says what is modelled and where every
+number comes from.")]
 pub struct CompareArgs {
     /// Decides models, arrivals and jitter; each repetition has the next one
     #[arg(long, default_value_t = 1)]

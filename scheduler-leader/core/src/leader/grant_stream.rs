@@ -15,8 +15,8 @@ use super::record_acks::RecordAcks;
 use crate::input::WorkerReport;
 use crate::time::Nanos;
 
-/// Grants unaccepted by a worker that is away are sent again this many times more slowly at most.
-const PATIENCE: u32 = 6;
+/// Times, at most, that the wait doubles before grants unaccepted by a worker that is away are sent again.
+const MAX_DOUBLINGS: u32 = 6;
 /// Pages of a worker's tail at most.
 const PAGES: u32 = 1 << 16;
 /// Room in an order for all but its rows.
@@ -252,7 +252,7 @@ impl GrantStream {
         self.plan_acks(now, acks, config);
         if self.sent > self.held() && now >= self.retry_at {
             self.sent = self.held();
-            self.retries = (self.retries + 1).min(PATIENCE);
+            self.retries = (self.retries + 1).min(MAX_DOUBLINGS);
             self.wait(now, config);
             self.send_next(recorded, publisher, actions);
         }

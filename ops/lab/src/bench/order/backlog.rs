@@ -24,7 +24,7 @@ const SHAPES: u32 = 7;
 /// Bytes of the copies among them.
 const COPY: u64 = 4 << 10;
 /// What takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The profile of its launches: from 4 to 61 microseconds.
 pub(super) fn profile() -> Vec<(KernelKey, u64)> {
@@ -98,7 +98,7 @@ fn submit(session: &Session, number: u64) -> Result<OpNumber> {
 fn arrived(session: &Session, last: OpNumber) -> Result<()> {
     let (line, asked) = (session.channel(), Instant::now());
     while line.received() < last || line.queued() < last {
-        if asked.elapsed() > PATIENCE {
+        if asked.elapsed() > TIMEOUT {
             let (received, queued) = (line.received(), line.queued());
             bail!("of {last} ops the worker has {received}, the leader {queued}");
         }
@@ -142,7 +142,7 @@ impl Backlog {
 
     /// Waits until it has done what it was told.
     pub(super) fn done(&self) -> Result<()> {
-        let line = self.lines.recv_timeout(PATIENCE);
+        let line = self.lines.recv_timeout(TIMEOUT);
         line.map(drop).with_context(|| {
             format!(
                 "{} neither does what it is told nor says why",

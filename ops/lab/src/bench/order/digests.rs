@@ -38,7 +38,7 @@ const TENANTS: [(&str, u8, u32); 4] = [
     ("dune", 4, 1),
 ];
 /// All is done once the clients say so; the leader hears of it a moment later.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a run came to.
 struct Run {
@@ -134,7 +134,7 @@ async fn run(settings: &Settings) -> Result<Run> {
         .iter_mut()
         .try_for_each(|tenant| tenant.tell("submit"))?;
     tenants.iter().try_for_each(Backlog::done)?;
-    let status = administrator.status(PATIENCE).await?;
+    let status = administrator.status(TIMEOUT).await?;
     let queued: u64 = status.tenants.iter().map(|tenant| tenant.queued).sum();
     let all = TENANTS.len() as u64 * SESSIONS as u64 * OPS;
     if !status.held || queued != all {
@@ -162,7 +162,7 @@ async fn run(settings: &Settings) -> Result<Run> {
 async fn accepted(administrator: &Administrator) -> Result<(String, u64)> {
     let asked = Instant::now();
     loop {
-        let status = administrator.status(PATIENCE).await?;
+        let status = administrator.status(TIMEOUT).await?;
         let over = status.workers.len() == WORKERS
             && status.tenants.iter().all(|tenant| tenant.sessions == 0)
             && status
@@ -179,7 +179,7 @@ async fn accepted(administrator: &Administrator) -> Result<(String, u64)> {
             let positions = tails.iter().map(|tail| tail.position).sum();
             return Ok((bus_schemas::digest(&tails).to_string(), positions));
         }
-        if asked.elapsed() > PATIENCE {
+        if asked.elapsed() > TIMEOUT {
             bail!("the workers have not accepted all: {:?}", status.workers);
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -191,7 +191,7 @@ fn replayed(cluster: &LocalCluster) -> Result<String> {
     let mut role = cluster.role("order verify", "verify", &["--json".into()])?;
     let stdout = role.take_stdout().context("its output")?;
     let said = std::io::read_to_string(stdout)?;
-    let ended = role.wait(PATIENCE)?;
+    let ended = role.wait(TIMEOUT)?;
     let verdict: Value = serde_json::from_str(&said)
         .with_context(|| format!("the verification ended with {ended} and said {said:?}"))?;
     let first = &verdict["first"];
