@@ -47,8 +47,8 @@ fn join_alternatives(patterns: &mut BTreeSet<Pattern>) -> bool {
     patterns.len() < before
 }
 
-/// Forms of one opcode as few patterns.
-fn patterns(forms: &[&str]) -> Vec<String> {
+/// Forms of one opcode as few patterns, none of which is shown in more columns than these.
+fn patterns(forms: &[&str], columns: usize) -> Vec<(String, usize)> {
     let split = |form: &&str| {
         form.split('.')
             .map(|part| BTreeSet::from([part.into()]))
@@ -56,9 +56,38 @@ fn patterns(forms: &[&str]) -> Vec<String> {
     };
     let mut patterns: BTreeSet<Pattern> = forms.iter().map(split).collect();
     while join_optional(&mut patterns) || join_alternatives(&mut patterns) {}
-    let mut lines: Vec<String> = patterns.iter().map(show).collect();
+    let narrow = patterns.into_iter().flat_map(|it| narrowed(it, columns));
+    let mut lines: Vec<_> = narrow.map(|it| (show(&it), forms_of(&it))).collect();
     lines.sort();
     lines
+}
+
+/// How many forms a pattern stands for.
+fn forms_of(pattern: &Pattern) -> usize {
+    pattern.iter().map(BTreeSet::len).product()
+}
+
+/// A pattern as several that are narrower, halved where it has most to choose from.
+fn narrowed(pattern: Pattern, columns: usize) -> Vec<Pattern> {
+    let width = |options: &BTreeSet<String>| options.iter().map(String::len).sum::<usize>();
+    let places = pattern.iter().enumerate();
+    let choices = places.filter(|(_, options)| options.len() > 1);
+    let widest = choices.max_by_key(|(_, options)| width(options));
+    let Some((place, options)) = widest.filter(|_| show(&pattern).len() > columns) else {
+        return vec![pattern];
+    };
+    let middle = options.iter().nth(options.len() / 2).cloned();
+    let (mut low, mut high) = (pattern.clone(), pattern.clone());
+    high[place] = low[place].split_off(&middle.unwrap_or_default());
+    let halves = [low, high].into_iter();
+    // What may be left out is left out in a pattern of its own.
+    let whole = halves.map(|mut half| {
+        if half[place].len() == 1 && half[place].contains("") {
+            half.remove(place);
+        }
+        half
+    });
+    whole.flat_map(|half| narrowed(half, columns)).collect()
 }
 
 fn show(pattern: &Pattern) -> String {
@@ -90,9 +119,11 @@ and random operands against an expectation computed without the engine, the rest
 The file is generated from the tests; `WARPLOOM_BLESS=1 cargo test -p device-cpu --test opcodes`
 writes it anew.
 
-| opcode | forms | how many | tested by |
-| --- | --- | ---: | --- |
+| forms | how many | tested by |
+| --- | ---: | --- |
 ";
+/// Columns of a line of the page.
+const COLUMNS: usize = 100;
 
 /// The file's text.
 fn table(suites: &[(String, Vec<String>)]) -> String {
@@ -108,18 +139,13 @@ fn table(suites: &[(String, Vec<String>)]) -> String {
         rows.entry((head(form), tests)).or_default().push(form);
     }
     let mut text = HEAD.to_owned();
-    for ((opcode, tests), forms) in rows {
-        let shown: Vec<_> = patterns(&forms)
-            .iter()
-            .map(|line| format!("`{line}`"))
-            .collect();
+    for ((_, tests), forms) in rows {
         let tests: Vec<_> = tests.into_iter().collect();
-        let (count, shown) = (forms.len(), shown.join("<br>"));
-        let _ = writeln!(
-            text,
-            "| {opcode} | {shown} | {count} | {} |",
-            tests.join(", ")
-        );
+        let tests = tests.join(", ");
+        let rest = "| `` | 99,999 |  |".len() + tests.len();
+        for (shown, count) in patterns(&forms, COLUMNS - rest) {
+            let _ = writeln!(text, "| `{shown}` | {count} | {tests} |");
+        }
     }
     text
 }
@@ -140,5 +166,23 @@ fn patterns_stand_for_their_forms() {
         "add.s32",
         "add.u32",
     ];
-    assert_eq!(patterns(&all), ["add.{s32,u32}", "add[.ftz][.sat].f32"]);
+    let shown = |columns| {
+        let patterns = patterns(&all, columns);
+        let all = patterns.iter().map(|(_, count)| count).sum::<usize>();
+        assert_eq!(all, 6);
+        patterns
+            .into_iter()
+            .map(|(shown, _)| shown)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(shown(100), ["add.{s32,u32}", "add[.ftz][.sat].f32"]);
+    let narrow = [
+        "add.f32",
+        "add.ftz.f32",
+        "add.ftz.sat.f32",
+        "add.s32",
+        "add.sat.f32",
+        "add.u32",
+    ];
+    assert_eq!(shown(12), narrow);
 }
