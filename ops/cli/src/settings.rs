@@ -65,7 +65,7 @@ known! {
     "worker.compile_bytes" = "1GiB", "memory that preparing one module for the CPU device may take; beyond as `worker.compile_seconds`";
     "client.deadline" = "30s", "a program waits so long for a broker, a leader or a worker that does not answer; then its session fails";
     "client.opening" = "2400ms", "connecting to the broker, and then opening a session, may take so long each";
-    "client.runtime_tables" = "off", "whether programs with NVIDIA's CUDA runtime in them are answered what it asks of its driver: on or off; docs/howto/cuda-runtime.md says what that is";
+    "client.runtime_tables" = "off", "whether the CUDA runtime inside programs gets the undocumented tables that it asks the driver for: on or off; docs/howto/cuda-runtime.md says what that is";
     "client.driver_version" = "13.0", "the version of CUDA that the driver says it speaks, 13.0 or later: Warp sends PTX only to a driver as new as its own toolkit (13.4)";
     "command.deadline" = "5s", "a command waits so long for a broker, a leader or a stored message that does not come";
     "run.library" = "", "the drop-in library that `run` gives programs (default: beside this program)";

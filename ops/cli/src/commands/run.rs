@@ -287,7 +287,7 @@ fn runtime_tables(settings: &Settings, flag: bool) -> EnvVariable {
     EnvVariable {
         name: "WARPLOOM_CLIENT_RUNTIME_TABLES",
         value: value.into(),
-        why: "whether NVIDIA's CUDA runtime is answered what it asks of its driver",
+        why: "whether NVIDIA's CUDA runtime gets the undocumented tables that it asks the driver for",
     }
 }
 
