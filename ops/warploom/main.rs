@@ -32,7 +32,7 @@ enum Command {
 
 /// Behind the example of the laboratory, where that is there.
 const EXAMPLES: &str = "\
-  warploom up                       a whole cluster on this host, until Ctrl-C
+\x20 warploom up                       a whole cluster on this host, until Ctrl-C
   warploom tenant create chat --priority 0 --slo 20ms
   warploom submit --tenant chat saxpy.ptx saxpy --grid 4 --block 256 \\
       --arg u32:1024 --arg f32:2.0 --arg f32*1024:x.f32 --arg f32*1024=1 --out 3

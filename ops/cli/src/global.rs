@@ -8,20 +8,23 @@ use clap::Args;
 use crate::exit::Misset;
 use crate::settings::Settings;
 
+/// The heading of the options that every command has, so that they do not lie among its own.
+const HEADING: &str = "Options of every command";
+
 /// Flags of every command.
 #[derive(Debug, Args)]
 pub struct Global {
     /// Configuration file (default: ./warploom.toml if there is one)
-    #[arg(long, global = true, value_name = "FILE", env = "WARPLOOM_CONFIG")]
+    #[arg(long, global = true, value_name = "FILE", env = "WARPLOOM_CONFIG", help_heading = HEADING)]
     pub config: Option<PathBuf>,
     /// Overrides a setting; `warploom config` lists them
-    #[arg(long = "set", global = true, value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE", value_parser = key_value, help_heading = HEADING)]
     pub set: Vec<(String, String)>,
     /// Prints one JSON object a line instead of text
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = HEADING)]
     pub json: bool,
     /// Logs more to stderr: -v info, -vv debug, -vvv trace
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = HEADING)]
     pub verbose: u8,
 }
 

@@ -24,7 +24,7 @@ pub enum LabCommand {
     Demo(demo::DemoArgs),
     /// Kills, stops and cuts off real processes under load and checks every promise afterwards
     Chaos(chaos::ChaosArgs),
-    /// Compares schedulers in virtual time, with no GPU and no cluster
+    /// Simulates in virtual time, with no GPU and no cluster: compares schedulers, plays faults
     #[command(subcommand)]
     Sim(sim::SimCommand),
     /// One tenant of the demo (started by `demo`)

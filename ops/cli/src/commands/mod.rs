@@ -58,6 +58,11 @@ pub enum Command {
     #[command(subcommand)]
     Order(order::OrderCommand),
     /// Prints each setting: its value, where that comes from, and what it does
+    #[command(after_help = "\
+Examples:
+  warploom config
+  warploom --set worker.threads=0 config    what a setting would be
+  WARPLOOM_BROKER_URL=nats://bus:4222 warploom config --json")]
     Config,
 }
 

@@ -40,7 +40,7 @@ needs no GPU and no change. Where there is no cluster (`warploom up`, or broker.
 and ends with the program. The exit code is the program's, or 128 and the signal that ended it.
 -v prints what is set for the program.")]
 pub struct RunArgs {
-    /// Whose program it is; made if it does not exist and the credentials allow it
+    /// The program's tenant; created if it does not exist and the credentials allow it
     #[arg(long, default_value = "default", env = "WARPLOOM_TENANT")]
     pub tenant: bus_schemas::Tenant,
     /// The tenant's priority from now on, 0 (highest) to 4
@@ -49,8 +49,9 @@ pub struct RunArgs {
     /// Virtual devices that the program sees, each on another worker
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub devices: u32,
-    /// Answers what NVIDIA's CUDA runtime in the program asks of its driver, as `client.runtime_tables =
-    /// on` does: what that is, and what its licence says, is in docs/howto/cuda-runtime.md
+    /// Gives the CUDA runtime inside the program the undocumented tables that it asks the driver for, as
+    /// `client.runtime_tables = on` does; docs/howto/cuda-runtime.md says what they and NVIDIA's licence
+    /// are
     #[arg(long)]
     pub cuda_runtime: bool,
     /// Prints at its end how often the program waited for an answer, and what it called in vain
@@ -74,8 +75,9 @@ pub struct EnvArgs {
     /// Virtual devices that they see, each on another worker
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub devices: u32,
-    /// Answers what NVIDIA's CUDA runtime in the program asks of its driver, as `client.runtime_tables =
-    /// on` does: what that is, and what its licence says, is in docs/howto/cuda-runtime.md
+    /// Gives the CUDA runtime inside the program the undocumented tables that it asks the driver for, as
+    /// `client.runtime_tables = on` does; docs/howto/cuda-runtime.md says what they and NVIDIA's licence
+    /// are
     #[arg(long)]
     pub cuda_runtime: bool,
 }

@@ -23,7 +23,7 @@ pub struct ChaosArgs {
     /// Servers of the broker: 1 or 3
     #[arg(long, default_value_t = 1)]
     pub brokers: usize,
-    /// What is hit when follows from it
+    /// Seed of the faults: which they are, when, and whom they hit
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// A call of a program that takes longer, seconds, has hung

@@ -36,21 +36,21 @@ pub struct FaultsArgs {
     /// The first of them
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=1_000_000_000_000))]
     pub from: u64,
-    /// Try each kind of fault at so many events of each kind (1 if no number is given) that the
+    /// Tries each kind of fault at so many events of each kind (1 if no number is given) that the
     /// seeds' scenes have, instead of playing the scenes as they are
     #[arg(long, value_name = "EVENTS", num_args = 0..=1, default_missing_value = "1",
           value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub every_step: Option<u64>,
-    /// Play without faults
+    /// Plays without faults
     #[arg(long)]
     pub calm: bool,
-    /// Play this script instead
+    /// Plays this script instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "from", "every_step", "calm"])]
     pub script: Option<PathBuf>,
-    /// Print everything that happens in the script's run
+    /// Prints everything that happens in the script's run
     #[arg(long, requires = "script")]
     pub trace: bool,
-    /// Where scripts of what fails are written
+    /// The folder for scripts of what fails
     #[arg(long, value_name = "DIR", default_value = "sim-faults")]
     pub out: PathBuf,
     /// Runs spent on making one that fails small; 0 leaves it as it is

@@ -10,6 +10,9 @@ use crate::record::{Difference, PositionRow, Source, difference};
 
 /// `warploom order diff`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom order diff yesterday.record run.record")]
 pub struct DiffArgs {
     /// A record or exported rows
     pub left: PathBuf,

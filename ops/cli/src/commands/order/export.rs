@@ -13,17 +13,22 @@ use crate::settings::Settings;
 
 /// `warploom order export`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom order export --out run.record      can be replayed without a cluster
+  warploom order export --out chat.csv --tenant chat
+  warploom order export --archive order       adds what the folder lacks")]
 pub struct ExportArgs {
     /// A record that was exported (default: the cluster's)
     pub source: Option<PathBuf>,
-    /// The file
+    /// The file to write
     #[arg(long, value_name = "FILE", required_unless_present = "archive")]
     pub out: Option<PathBuf>,
     /// Adds to this folder what the record has and the folder lacks, so that nothing is lost to the
     /// cutting of the record
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format", "tenant", "gpu", "from", "to"])]
     pub archive: Option<PathBuf>,
-    /// What it is (default: as its name ends: .csv, .jsonl, else a record)
+    /// Its format (default: by its name: .csv, .jsonl, else a record)
     #[arg(long)]
     pub format: Option<Format>,
     /// Which positions

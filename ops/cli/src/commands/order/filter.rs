@@ -7,16 +7,16 @@ use crate::record::PositionRow;
 /// Which positions.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Filter {
-    /// Only this tenant's
+    /// Positions of this tenant only
     #[arg(long)]
     pub tenant: Option<bus_schemas::Tenant>,
-    /// Only this device's
+    /// Positions of this device only
     #[arg(long)]
     pub gpu: Option<u32>,
-    /// From this global position on
+    /// The first global position
     #[arg(long, value_name = "POSITION")]
     pub from: Option<u64>,
-    /// Through this global position
+    /// The last global position
     #[arg(long, value_name = "POSITION")]
     pub to: Option<u64>,
 }

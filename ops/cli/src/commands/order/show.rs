@@ -16,13 +16,18 @@ use crate::table::{fitted, headed};
 
 /// `warploom order show`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom order show --tenant chat --limit 20
+  warploom order show --live                  goes on until Ctrl-C
+  warploom order show run.record --gpu 1 --json")]
 pub struct ShowArgs {
     /// A file that `order export` wrote (default: the cluster's record)
     pub source: Option<PathBuf>,
     /// Which positions
     #[command(flatten)]
     pub filter: Filter,
-    /// The last so many; 0 is all
+    /// How many positions, the last ones; 0 is all
     #[arg(long, default_value_t = 100)]
     pub limit: usize,
     /// Goes on with every position that ends, until Ctrl-C

@@ -13,10 +13,13 @@ use crate::timeline::Timeline;
 
 /// `warploom order timeline`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom order timeline run.record --out run.svg --from 1000 --to 1400")]
 pub struct TimelineArgs {
     /// A file that `order export` wrote (default: the cluster's record)
     pub source: Option<PathBuf>,
-    /// The picture
+    /// The picture to write
     #[arg(long, value_name = "FILE.svg")]
     pub out: PathBuf,
     /// Which positions

@@ -13,6 +13,11 @@ use crate::settings::Settings;
 
 /// `warploom order verify`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom order verify                       the cluster's own record
+  warploom order verify run.record --expect 2dd05749…
+  warploom order verify evidence --key 6f1c…  a demo's evidence")]
 pub struct VerifyArgs {
     /// What `order export` wrote, or a directory of evidence (default: the cluster's record)
     pub source: Option<PathBuf>,
