@@ -35,7 +35,7 @@ impl GpuWorker {
         self.dispatch.handle(event);
         while let Some(action) = self.next_action() {
             match action {
-                Action::Ask(question) => self.pager.do_send(PagerMessage::Admit(question)),
+                Action::Ask(claim) => self.pager.do_send(PagerMessage::Admit(claim)),
                 Action::Withdraw { session } => {
                     self.pager.do_send(PagerMessage::Withdraw { session })
                 }

@@ -77,8 +77,8 @@ impl GpuWorker {
     }
 
     fn on_grants(&mut self, payload: &[u8]) -> Result<(), MessageError> {
-        let order: GrantBatch<'_> = decode(payload)?;
-        self.handle_event(Event::GrantBatch(&order), &mut Incoming::Nothing);
+        let batch: GrantBatch<'_> = decode(payload)?;
+        self.handle_event(Event::GrantBatch(&batch), &mut Incoming::Nothing);
         Ok(())
     }
 

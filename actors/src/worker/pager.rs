@@ -108,8 +108,8 @@ impl VramPager {
         nanos(self.began)
     }
 
-    fn admit(&mut self, question: Claim) {
-        let answer = self.claims.ask(&mut self.pager, question);
+    fn admit(&mut self, claim: Claim) {
+        let answer = self.claims.ask(&mut self.pager, claim);
         self.answer(answer);
     }
 
@@ -120,7 +120,7 @@ impl VramPager {
 
     fn answer(&self, answer: Option<ClaimAnswer>) {
         if let Some(answer) = answer {
-            // One question at a time is open, so there is room for its answer.
+            // One claim at a time is open, so there is room for its answer.
             self.worker.do_send(Admitted(answer));
         }
     }
@@ -199,7 +199,7 @@ impl Handler<PagerMessage> for VramPager {
                 self.meter.close(session, byte_ms);
                 self.admit_again();
             }
-            PagerMessage::Admit(question) => self.admit(question),
+            PagerMessage::Admit(claim) => self.admit(claim),
             PagerMessage::Withdraw { session } => self.claims.withdraw(session),
             PagerMessage::Completed(mut uses, reports) => {
                 for used in &mut uses {

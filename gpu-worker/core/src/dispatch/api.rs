@@ -45,7 +45,7 @@ pub enum Event<S> {
 pub enum Action<S> {
     /// Ask the pager for memory; answer with [`Event::Admitted`] once there is an answer.
     Ask(Claim),
-    /// The session's question needs no answer any more.
+    /// The session's claim needs no answer any more.
     Withdraw {
         /// The session.
         session: SessionId,

@@ -1,4 +1,4 @@
-//! The pager's end of the claims on memory: the one question that is open, asked again until the
+//! The pager's end of the claims on memory: the one claim that is open, asked again until the
 //! pager lets it pass or refuses it.
 
 use bus_schemas::{Failure, OpNumber, SessionId};
@@ -31,7 +31,7 @@ pub struct ClaimAnswer {
     pub launch_bytes: Vec<(OpNumber, u64)>,
 }
 
-/// The open question.
+/// The open claim.
 #[derive(Debug)]
 pub struct Claims {
     small_launch: u64,
@@ -39,7 +39,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// No question; launches may take so much without asking.
+    /// No claim; launches may take so much without asking.
     #[must_use]
     pub fn new(small_launch: u64) -> Self {
         Self {
@@ -48,12 +48,12 @@ impl Claims {
         }
     }
 
-    /// Asks the pager. Without an answer the question stays open: the slice waits for memory.
-    pub fn ask(&mut self, pager: &mut Pager, question: Claim) -> Option<ClaimAnswer> {
-        let Claim { session, first, .. } = question;
-        let refused = match pager.admit(first, session, &question.needs) {
+    /// Asks the pager. Without an answer the claim stays open: the slice waits for memory.
+    pub fn ask(&mut self, pager: &mut Pager, claim: Claim) -> Option<ClaimAnswer> {
+        let Claim { session, first, .. } = claim;
+        let refused = match pager.admit(first, session, &claim.needs) {
             MemoryDecision::Wait => {
-                self.waiting = Some(question);
+                self.waiting = Some(claim);
                 return None;
             }
             MemoryDecision::Fits => None,
@@ -72,15 +72,15 @@ impl Claims {
         })
     }
 
-    /// Asks again, if a question is open: a slice has completed, or a session has ended.
+    /// Asks again, if a claim is open: a slice has completed, or a session has ended.
     pub fn ask_again(&mut self, pager: &mut Pager) -> Option<ClaimAnswer> {
-        let question = self.waiting.take()?;
-        self.ask(pager, question)
+        let claim = self.waiting.take()?;
+        self.ask(pager, claim)
     }
 
-    /// The session's question needs no answer any more.
+    /// The session's claim needs no answer any more.
     pub fn withdraw(&mut self, session: SessionId) {
-        self.waiting.take_if(|question| question.session == session);
+        self.waiting.take_if(|claim| claim.session == session);
     }
 
     /// Whether a slice waits for memory.

@@ -75,7 +75,7 @@ pub struct Dispatch<S, M> {
     sessions: BTreeMap<SessionId, Session<M>>,
     /// The slice that the pager was asked about and has not answered.
     asked: Option<(SessionId, OpNumber)>,
-    /// A session whose question is to be withdrawn.
+    /// A session whose claim is to be withdrawn.
     withdrawn: Option<SessionId>,
     /// How far the walk through the slices is that the last event began.
     at: usize,
@@ -143,11 +143,11 @@ impl<S, M: Clone> Dispatch<S, M> {
                     return Some(Action::Submit(self.submit(slice, &view)));
                 }
                 Progress::Needs if self.asked.is_none() => {
-                    let question = slice.ask();
-                    self.asked = Some((session, question.first));
+                    let claim = slice.ask();
+                    self.asked = Some((session, claim.first));
                     self.held_back.push(session);
                     self.at += 1;
-                    return Some(Action::Ask(question));
+                    return Some(Action::Ask(claim));
                 }
                 Progress::Unscanned | Progress::Needs | Progress::Asked => {
                     self.held_back.push(session);

@@ -45,10 +45,10 @@ impl Sequencer {
     pub(super) fn on_grants(
         &mut self,
         now: Nanos,
-        order: &GrantBatch<'_>,
+        batch: &GrantBatch<'_>,
         actions: &mut Vec<Action>,
     ) {
-        match self.standpoint(order.epoch, order.leader) {
+        match self.standpoint(batch.epoch, batch.leader) {
             Standpoint::Obeyed => {}
             Standpoint::Unsealed => return,
             Standpoint::Stale => {
@@ -60,17 +60,17 @@ impl Sequencer {
                 return;
             }
         }
-        if self.reports.acknowledge(order.reports) {
+        if self.reports.acknowledge(batch.reports) {
             self.repeat_period = self.config.repeat_ns;
             self.repeat_at = None;
             self.forget_closings();
         }
-        self.forget_tail(order.recorded);
+        self.forget_tail(batch.recorded);
         if self.draining.is_some() {
             return;
         }
-        for (index, grant) in (0_u64..).zip(order.grants.iter()) {
-            let Some(position) = order.first.checked_add(index) else {
+        for (index, grant) in (0_u64..).zip(batch.grants.iter()) {
+            let Some(position) = batch.first.checked_add(index) else {
                 return;
             };
             let next = self.next_position();
@@ -79,12 +79,12 @@ impl Sequencer {
                 self.report_soon(now);
                 continue;
             }
-            let sane = grant.epoch == order.epoch && Self::is_sane(&grant);
+            let sane = grant.epoch == batch.epoch && Self::is_sane(&grant);
             let near = position - self.accepted <= self.config.ahead as u64;
             if !sane || !near {
                 return;
             }
-            let open = order
+            let open = batch
                 .opens
                 .iter()
                 .find(|open| open.session == grant.session);

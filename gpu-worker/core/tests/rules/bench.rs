@@ -128,7 +128,7 @@ impl Bench {
         });
         let opens = opens.collect();
         let mut packed = Vec::new();
-        let order = GrantBatch {
+        let batch = GrantBatch {
             v: WIRE_VERSION,
             epoch,
             leader: LeaderId(leader),
@@ -138,7 +138,7 @@ impl Bench {
             grants: Column::pack(rows, &mut packed),
             opens,
         };
-        self.tell(Event::GrantBatch(&order))
+        self.tell(Event::GrantBatch(&batch))
     }
 
     pub(crate) fn order(&mut self, rows: &[Grant]) -> Vec<Action> {

@@ -110,7 +110,7 @@ impl Leader {
         let rows: Vec<_> = self.grants.iter().skip(skip).take(count).collect();
         let grants: Vec<_> = rows.iter().map(|(grant, _)| *grant).collect();
         let mut packed = Vec::new();
-        let order = GrantBatch {
+        let batch = GrantBatch {
             v: WIRE_VERSION,
             epoch: self.epoch,
             leader: self.id,
@@ -120,7 +120,7 @@ impl Leader {
             grants: Column::pack(&grants, &mut packed),
             opens: rows.iter().filter_map(|(_, open)| open.clone()).collect(),
         };
-        encode(&order)
+        encode(&batch)
     }
 
     pub(super) fn hear(

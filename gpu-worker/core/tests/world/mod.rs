@@ -256,14 +256,14 @@ impl World {
         let tenant = tenant();
         match message {
             Message::GrantBatch(bytes) => {
-                let order: GrantBatch<'_> = decode(bytes).expect("own orders decode");
+                let batch: GrantBatch<'_> = decode(bytes).expect("own batches decode");
                 let before = self.core.accepted().0;
-                let obeyed = self.core.sealed() == (order.epoch, order.leader);
+                let obeyed = self.core.sealed() == (batch.epoch, batch.leader);
                 if obeyed {
-                    let rows = (order.first..).zip(order.grants.iter());
+                    let rows = (batch.first..).zip(batch.grants.iter());
                     self.offered.extend(rows);
                 }
-                let actions = self.ask(Event::GrantBatch(&order));
+                let actions = self.ask(Event::GrantBatch(&batch));
                 let after = self.core.accepted().0;
                 assert!(
                     obeyed || before == after,

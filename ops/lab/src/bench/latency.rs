@@ -49,7 +49,7 @@ fn sizes() -> [usize; 3] {
         epoch: 1,
     };
     let mut rows = Vec::new();
-    let order = encode(&GrantBatch {
+    let batch = encode(&GrantBatch {
         v: WIRE_VERSION,
         epoch: 1,
         leader: LeaderId(late),
@@ -59,7 +59,7 @@ fn sizes() -> [usize; 3] {
         grants: Column::pack(&[grant], &mut rows),
         opens: Vec::new(),
     });
-    [intent.len(), order.len(), result_size()]
+    [intent.len(), batch.len(), result_size()]
 }
 
 /// Bytes of a sync's answer.

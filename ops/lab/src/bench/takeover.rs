@@ -90,8 +90,8 @@ async fn end_leader(
 async fn first_grant_above(epoch: Epoch, orders: &mut async_nats::Subscriber) -> Result<()> {
     let wait = async {
         while let Some(message) = orders.next().await {
-            let order = decode::<GrantBatch<'_>>(&message.payload).ok();
-            if order.is_some_and(|order| order.epoch > epoch && !order.grants.is_empty()) {
+            let batch = decode::<GrantBatch<'_>>(&message.payload).ok();
+            if batch.is_some_and(|batch| batch.epoch > epoch && !batch.grants.is_empty()) {
                 return Ok(());
             }
         }

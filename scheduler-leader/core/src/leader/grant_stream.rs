@@ -19,7 +19,7 @@ use crate::time::Nanos;
 const MAX_DOUBLINGS: u32 = 6;
 /// Pages of a worker's tail at most.
 const PAGES: u32 = 1 << 16;
-/// Room in an order for all but its rows.
+/// Room in a batch of grants for all but its rows.
 const HEAD_BYTES: usize = 96;
 
 /// A grant on its way.
@@ -310,7 +310,7 @@ impl GrantStream {
             .clone()
             .filter_map(|sending| sending.open.as_deref().cloned());
         let mut packed = Vec::with_capacity(count * Grant::SIZE);
-        let order = GrantBatch {
+        let batch = GrantBatch {
             v: WIRE_VERSION,
             epoch: publisher.epoch,
             leader: publisher.leader,
@@ -321,9 +321,9 @@ impl GrantStream {
             opens: opens.collect(),
         };
         let room =
-            HEAD_BYTES + order.grants.len() * Grant::SIZE + order.opens.len() * OpenGrant::SIZE;
+            HEAD_BYTES + batch.grants.len() * Grant::SIZE + batch.opens.len() * OpenGrant::SIZE;
         let mut bytes = Vec::with_capacity(room);
-        encode_into(&order, &mut bytes);
+        encode_into(&batch, &mut bytes);
         publisher.publish(self.subject.clone(), bytes, actions);
         (self.send_at, self.sent_recorded) = (None, recorded);
     }

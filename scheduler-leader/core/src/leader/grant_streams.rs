@@ -209,8 +209,8 @@ mod tests {
         });
         let sent = actions.iter().map(|action| match action {
             Action::Publish { bytes, .. } => {
-                let order: GrantBatch<'_> = decode(bytes).unwrap();
-                (order.grants.len(), order.recorded)
+                let batch: GrantBatch<'_> = decode(bytes).unwrap();
+                (batch.grants.len(), batch.recorded)
             }
             other => panic!("{other:?}"),
         });

@@ -154,9 +154,9 @@ impl Pauses {
         let watched = async {
             while self.around.len() < takeovers {
                 let message = orders.next().await.context("the connection closed")?;
-                let order = decode::<GrantBatch<'_>>(&message.payload)?;
-                if !order.grants.is_empty() {
-                    self.granted(Instant::now(), &message.subject, order.epoch);
+                let batch = decode::<GrantBatch<'_>>(&message.payload)?;
+                if !batch.grants.is_empty() {
+                    self.granted(Instant::now(), &message.subject, batch.epoch);
                 }
             }
             Ok(())
