@@ -90,4 +90,36 @@ mod tests {
             assert!(command.find_subcommand(name).is_some(), "{line}");
         }
     }
+
+    /// Every page of help has examples, each indented, and fits a terminal of 100 columns.
+    fn check(command: &mut clap::Command) {
+        let (name, help) = (command.get_name().to_owned(), command.render_long_help());
+        let help = help.to_string();
+        for line in help.lines() {
+            assert!(line.chars().count() <= 100, "{name}: {line}");
+        }
+        let at = help
+            .find("\nExample")
+            .unwrap_or_else(|| panic!("{name} has no example"));
+        let examples = help[at..]
+            .lines()
+            .skip(2)
+            .take_while(|line| !line.is_empty());
+        for example in examples {
+            assert!(example.starts_with("  "), "{name}: {example}");
+        }
+        let shown = command
+            .get_subcommands_mut()
+            .filter(|inner| !inner.is_hide_set());
+        shown
+            .filter(|inner| inner.get_name() != "help")
+            .for_each(check);
+    }
+
+    #[test]
+    fn every_page_of_help_has_examples_within_a_hundred_columns() {
+        let mut command = Cli::command().term_width(100);
+        command.build();
+        check(&mut command);
+    }
 }

@@ -56,7 +56,7 @@ known! {
     "worker.capacity" = "", "memory sessions may have together, such as 8GiB (default: what the device has)";
     "worker.reserve" = "", "memory kept free (default: 2GiB on a GPU, 0 on a CPU)";
     "worker.share" = "tenant", "whose sessions on a CPU device keep bytes that they hold alike in memory once: all, tenant (those of one tenant) or off";
-    "worker.metering" = "1s", "between two blocks of a worker's accounts: what a worker that is killed may not have said";
+    "worker.metering" = "1s", "time between two blocks of a worker's usage: a worker that is killed may leave so much unreported";
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
     "worker.engine" = "native", "what runs kernels on the CPU device: native or interpreter";
     "worker.model" = "usual", "what the CPU device says of itself, by which programs choose their kernels: usual (compute capability 8.0, 108 multiprocessors), machine (one multiprocessor a thread), t4, a100, a10, rtx3090, l4, rtx4090 or rtx5090";

@@ -20,8 +20,8 @@ def pytest_addoption(parser):
     group.addoption("--warploom", action="store_true",
                     help="run the tests on a cluster of this machine's own, on its CPU")
     group.addoption("--warploom-cuda-runtime", action="store_true",
-                    help="answer what NVIDIA's CUDA runtime asks of its driver; see Warploom's "
-                         "docs/howto/cuda-runtime.md for what that is (or `warploom_cuda_runtime = true`)")
+                    help="give NVIDIA's CUDA runtime the tables that it asks its driver for; see Warploom's "
+                         "docs/howto/cuda-runtime.md for what they are (or `warploom_cuda_runtime = true`)")
     group.addoption("--warploom-model", metavar="MODEL",
                     help="what the device says of itself: usual, machine, t4, a100, ...")
     parser.addini("warploom_cuda_runtime", "as --warploom-cuda-runtime", type="bool", default=False)

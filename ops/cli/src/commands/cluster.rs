@@ -16,8 +16,16 @@ use crate::table::{fitted, headed};
 
 /// `warploom cluster`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  warploom cluster show
+  warploom cluster set window=4ms quantum=1ms")]
 pub enum ClusterCommand {
     /// Shows each setting, its value, whether that was set, and what it does
+    #[command(after_help = "\
+Examples:
+  warploom cluster show
+  warploom cluster show --json")]
     Show,
     /// Changes settings, all of them together or none
     #[command(after_help = "\

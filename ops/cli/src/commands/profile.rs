@@ -27,20 +27,34 @@ Examples:
   warploom profile pin            the newest version; nothing measured changes the order until unpin")]
 pub enum ProfileCommand {
     /// Lists the versions that are kept, the last 64
+    #[command(after_help = "\
+Examples:
+  warploom profile list")]
     List,
     /// Shows a version's kernels
+    #[command(after_help = "\
+Examples:
+  warploom profile show
+  warploom profile show 12")]
     Show {
         /// Its number or the beginning of its hash (default: the one in force)
         #[arg(value_name = "VERSION")]
         name: Option<String>,
     },
     /// Orders by a version from now on, whatever is measured
+    #[command(after_help = "\
+Examples:
+  warploom profile pin         the newest version
+  warploom profile pin 12")]
     Pin {
         /// Its number or the beginning of its hash (default: the newest)
         #[arg(value_name = "VERSION")]
         name: Option<String>,
     },
     /// Learns from what is measured again
+    #[command(after_help = "\
+Examples:
+  warploom profile unpin")]
     Unpin,
 }
 

@@ -16,12 +16,21 @@ use crate::target::{duration, parse_target};
 
 /// `warploom tenant`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  warploom tenant create chat --priority 0 --slo 20ms
+  warploom tenant set train --priority 4 --quota 8GiB
+  warploom tenant list")]
 pub enum TenantCommand {
     /// Makes a tenant, with a login of its own on a broker that `up` started
     Create(TenantSetArgs),
     /// Changes a tenant's settings
     Set(TenantSetArgs),
     /// Lists tenants
+    #[command(after_help = "\
+Examples:
+  warploom tenant list
+  warploom tenant list --json")]
     List,
 }
 

@@ -14,7 +14,7 @@ Examples:
 
 It runs a cluster of its own: broker.* settings and credentials do not matter.")]
 pub struct ChaosArgs {
-    /// Processes that are killed (SIGKILL), four of ten the elected leader
+    /// Processes to kill (SIGKILL); four of ten are the elected leader
     #[arg(long, default_value_t = 100)]
     pub kills: usize,
     /// Seconds in which all is done
@@ -26,7 +26,7 @@ pub struct ChaosArgs {
     /// Seed of the faults: which they are, when, and whom they hit
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// A call of a program that takes longer, seconds, has hung
+    /// Seconds after which a program's call counts as hung
     #[arg(long, default_value_t = 60)]
     pub deadline: u64,
     /// Writes the evidence here, and the logs of all roles where something does not hold

@@ -8,6 +8,11 @@ use super::faults::FaultsArgs;
 
 /// `warploom sim`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  warploom sim compare --pairs bert-inference --reps 1
+  warploom sim faults --seeds 1000
+  warploom sim workloads models")]
 pub enum SimCommand {
     /// Runs pairs of programs under Warploom and six other schedulers, and compares what they get
     Compare(CompareArgs),

@@ -24,7 +24,8 @@ use crate::settings::Settings;
 /// `warploom order`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
-SOURCE is a record, rows or an archive that `order export` wrote; without one, it is the cluster's own record.
+SOURCE is a record, rows or an archive that `order export` wrote; without one, it is the
+cluster's own record.
 
 Examples:
   warploom order show --tenant chat --limit 20
@@ -47,8 +48,15 @@ pub enum OrderCommand {
     /// Draws an interval of the order as SVG
     Timeline(TimelineArgs),
     /// Holds all grants back until `release`
+    #[command(after_help = "\
+Examples:
+  warploom order hold
+  warploom order hold && ./queue-everything && warploom order release")]
     Hold,
-    /// Lets grants go again
+    /// Ends `hold`: grants are given again
+    #[command(after_help = "\
+Examples:
+  warploom order release")]
     Release,
 }
 
