@@ -41,7 +41,7 @@ use client_session::{Images, block_on};
 pub use telemetry;
 pub use telemetry::{SpanId, Telemetry, TraceContext, TraceId};
 
-/// What every fallible call returns.
+/// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// One connection to a cluster. Dropping it closes its sessions.

@@ -14,7 +14,7 @@ const ERROR_TEXT: usize = 200;
 /// field `v` of every map message.
 pub const WIRE_VERSION: u16 = 1;
 
-/// Why bytes are not the message they should be.
+/// The reason why bytes are not the message that they should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// Of a newer version: the sender is told ours.

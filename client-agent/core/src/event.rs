@@ -9,7 +9,7 @@ use bytes::Bytes;
 /// Nanoseconds of a monotonic clock that the caller reads.
 pub type Nanos = u64;
 
-/// What an outbox starts from.
+/// The settings of an outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboxSettings {
     /// The session.
@@ -68,7 +68,7 @@ impl OutboxSettings {
     }
 }
 
-/// What an outbox is told.
+/// An event of an outbox.
 #[derive(Debug, Clone)]
 pub enum Event<'a> {
     /// Send what was pushed. The caller does this after a push that [`crate::Outbox::wants_flush`].
@@ -94,7 +94,7 @@ pub enum Event<'a> {
     Close(CloseReason),
 }
 
-/// What an outbox asks its caller to do, in this order.
+/// An action that an outbox asks of its caller; actions are done in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Publish an encoded [`bus_schemas::Batch`] to the worker.
@@ -176,7 +176,7 @@ pub enum Action {
     Ended,
 }
 
-/// Why an op was not taken.
+/// The reason why an op was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
     /// Too much is on its way: flush, wait until [`crate::Outbox::has_room`] (for a transfer,

@@ -6,7 +6,7 @@ use bus_schemas::{Code, Failure};
 
 use bus::BusError;
 
-/// Why a call of the client failed.
+/// The reason why a call of the client failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClientError {
     /// There is no connection to the broker.
@@ -46,7 +46,7 @@ impl ClientError {
     }
 }
 
-/// What every fallible call returns.
+/// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, ClientError>;
 
 /// This call is refused; the session goes on.

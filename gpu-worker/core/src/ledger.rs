@@ -32,7 +32,7 @@ pub struct KernelRan {
     pub most_ns: u64,
 }
 
-/// What the shell knows of a block.
+/// The facts of a block that the shell knows: its time, and whether it is the last.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
     /// Milliseconds since 1970.

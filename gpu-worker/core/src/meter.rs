@@ -18,7 +18,7 @@ pub const CLOSED_ROWS: usize = 2_048;
 /// Kernel keys in one message.
 const KERNELS: usize = 4_096;
 
-/// What a completed slice used.
+/// The use of a completed slice.
 #[derive(Debug, Clone, Copy)]
 pub struct SliceUse<'a> {
     /// Its session.

@@ -22,7 +22,7 @@ use crate::Nanos;
 /// Allocations are charged in multiples of this, bytes.
 pub const GRANULE: u64 = 256;
 
-/// What one op of a slice does to its session's memory.
+/// The effect of one op of a slice on its session's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// See [`bus_schemas::Op::Alloc`].

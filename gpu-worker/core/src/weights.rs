@@ -20,7 +20,7 @@ const SAMPLES: usize = 8;
 /// Copies that are known of a session; of further ones nothing is.
 const COPIES: usize = 1 << 16;
 
-/// What an op does to what its session holds.
+/// The effect of an op on the copies that its session holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touch {
     /// An allocation.
@@ -126,7 +126,7 @@ impl Owner {
     }
 }
 
-/// What the sessions of one worker hold of large copies from the host.
+/// The large copies from the host that the sessions of one worker hold.
 #[derive(Debug, Default)]
 pub struct WeightTable {
     sessions: BTreeMap<SessionId, Holding>,

@@ -23,7 +23,7 @@ pub use interrupt::Interrupt;
 pub use slice::{OpSpan, Slice};
 pub use watch::{Halt, Unwatched, Watch};
 
-/// What a device is.
+/// The description of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Its properties, as clients get them. Without a UUID of its own (all zeros) it gets one from its
@@ -135,7 +135,7 @@ impl OpResult {
     }
 }
 
-/// How a submitted slice ended.
+/// The end of a submitted slice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Completion {
     /// Its gpu position.

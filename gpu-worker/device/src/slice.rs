@@ -53,7 +53,7 @@ impl OpSpan {
     }
 }
 
-/// What a device runs as a unit.
+/// The unit that a device runs.
 #[derive(Debug, Clone)]
 pub struct Slice {
     /// Its gpu position.

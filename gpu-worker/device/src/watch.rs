@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why the preparation of an image is given up.
+/// The reason why the preparation of an image is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt {
     /// Nobody wants it any more, or the worker leaves.

@@ -19,7 +19,7 @@ pub struct ParsedModule<'a> {
     pub aliases: Vec<(&'a str, &'a str)>,
 }
 
-/// Who sees a symbol.
+/// The visibility of a symbol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Linkage {
     /// This module only.
@@ -88,7 +88,7 @@ pub enum Init<'a> {
     },
 }
 
-/// What kind a function is.
+/// The kind of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionKind {
     /// `.entry`: launched from outside.
@@ -180,7 +180,7 @@ pub struct Instruction<'a> {
     pub operands: Vec<Operand<'a>>,
 }
 
-/// What stands inside `[ ]`.
+/// The inside of `[ ]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address<'a> {
     /// A register or symbol; `None` for an absolute address.

@@ -7,7 +7,7 @@ use crate::{
     Scalar, Space, Statement,
 };
 
-/// Where one kernel parameter lies in the parameter block.
+/// The place of one kernel parameter in the parameter block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamInfo {
     /// Its name.
@@ -59,7 +59,7 @@ pub struct GlobalInfo {
     pub external: bool,
 }
 
-/// What a module offers.
+/// The metadata of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModuleInfo {
     /// PTX ISA version.

@@ -5,7 +5,7 @@ use bus_schemas::{
     Tenant, Window,
 };
 
-/// Why a session is no more.
+/// The reason why a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndCause {
     /// Its close grant was carried out.
@@ -37,7 +37,7 @@ pub struct Placed {
     pub quota: u64,
 }
 
-/// What a tenant has of something that it may have only so much of.
+/// A tenant's share of a limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TenantShare {
     /// What it has.

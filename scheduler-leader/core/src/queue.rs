@@ -21,7 +21,7 @@ const LINGER: Nanos = 2_000_000;
 const GREETING: Nanos = 20_000_000;
 const GREETINGS: u32 = 9;
 
-/// How far the order is with a session.
+/// The order's progress with a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueProgress {
     /// Ops granted, as of now.
@@ -46,7 +46,7 @@ pub struct QueueOpening {
     pub queued: OpNumber,
 }
 
-/// What a kernel queue is told.
+/// An event of a kernel queue.
 #[derive(Debug)]
 pub enum QueueEvent<'a> {
     /// A message on the session's intent subject.
@@ -59,7 +59,7 @@ pub enum QueueEvent<'a> {
     Timer,
 }
 
-/// What a kernel queue answers.
+/// An answer of a kernel queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueAction {
     /// The next ops without a gap, for [`crate::Event::Intent`].

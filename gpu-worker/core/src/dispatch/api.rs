@@ -17,7 +17,7 @@ pub struct Limits {
     pub launch_bytes: u64,
 }
 
-/// What happened. `S` is what the shell keeps of a slice: its ops.
+/// An event of the dispatch. `S` is what the shell keeps of a slice: its ops.
 #[derive(Debug, Clone)]
 pub enum Event<S> {
     /// The sequencer started a slice; these are its ops.
@@ -40,7 +40,7 @@ pub enum Event<S> {
     },
 }
 
-/// What to do.
+/// An action of the dispatch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action<S> {
     /// Ask the pager for memory; answer with [`Event::Admitted`] once there is an answer.
@@ -91,7 +91,7 @@ pub struct StagedCopy {
     pub bytes: u64,
 }
 
-/// What the shell has of a staged transfer.
+/// The state of a staged transfer, as the shell has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferState {
     /// Nothing: it was given back with its session's other transfers.
@@ -102,7 +102,7 @@ pub enum TransferState {
     Whole(u64),
 }
 
-/// What the shell knows of an image, as a session's tenant has it.
+/// The state of an image, as a session's tenant has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageState<M> {
     /// The tenant did not give it to this worker.

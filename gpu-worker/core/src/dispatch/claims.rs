@@ -17,7 +17,7 @@ pub struct Claim {
     pub needs: Vec<Need>,
 }
 
-/// What the pager has decided about a slice.
+/// The pager's decision about a slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimAnswer {
     /// Its session.

@@ -9,7 +9,7 @@ use bus_schemas::{
 use super::images::ImageState;
 use super::messages::{AckMessage, DoneMessage};
 
-/// Which worker this is.
+/// The worker's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// This start of it.
@@ -20,7 +20,7 @@ pub struct Identity {
     pub capacity: u64,
 }
 
-/// What happened.
+/// An event of the sequencer.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
     /// From a leader.
@@ -137,7 +137,7 @@ pub struct ChunkEvent<'a> {
     pub image: ImageState<'a>,
 }
 
-/// How a started slice ended on the device.
+/// The end of a started slice on the device.
 #[derive(Debug, Clone, Copy)]
 pub struct CompletedEvent<'a> {
     /// Its position.
@@ -155,7 +155,7 @@ pub struct CompletedEvent<'a> {
     pub fault: Option<(OpNumber, &'a Failure)>,
 }
 
-/// What to do, in this order.
+/// An action of the sequencer; actions are done in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Begin a session on the device; answer with [`Event::Opened`].
@@ -311,7 +311,7 @@ pub struct StartAction {
     pub epoch: Epoch,
 }
 
-/// How a position ended, in full.
+/// The end of a position, in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
     /// The position.
@@ -347,7 +347,7 @@ pub struct BeatAction {
     pub draining: bool,
 }
 
-/// Why the worker leaves.
+/// The reason why the worker leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitReason {
     /// It was asked to, and everything accepted has ended.

@@ -20,7 +20,7 @@ pub enum BuildError {
 /// What comes of decoding a module, or a part of it.
 pub(crate) type BuildResult<T> = Result<T, BuildError>;
 
-/// Why a launch was refused or ended early.
+/// The reason why a launch was refused or ended early.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LaunchError {
     /// The module has no entry of this name.
@@ -66,7 +66,7 @@ pub enum LaunchError {
     Fault(#[from] Box<Fault>),
 }
 
-/// What a kernel did wrong.
+/// A fault of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultKind {
     /// Outside every live allocation, or a write to constant memory.
@@ -124,7 +124,7 @@ pub struct Fault {
     pub detail: String,
 }
 
-/// Why an operation on a session's memory failed.
+/// The reason why an operation on a session's memory failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MemoryError {
     /// Not within one live allocation.

@@ -16,7 +16,7 @@ pub(crate) use crate::lane_value::LANES;
 /// What runs an instruction for the lanes of a mask; false after a fault.
 pub(crate) type Handler = unsafe fn(&mut Context<'_>, &Inst, u32) -> bool;
 
-/// Which instruction set the lane loops use.
+/// The instruction set that the lane loops use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
     /// Whatever the target's baseline offers.

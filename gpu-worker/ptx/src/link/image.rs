@@ -12,7 +12,7 @@ pub struct LinkImage<'a> {
     pub image: &'a [u8],
 }
 
-/// Why images cannot be linked.
+/// The reason why images cannot be linked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("image `{image}`, {error}")]
 pub struct LinkError {

@@ -7,7 +7,7 @@ use crate::time::Nanos;
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
 
-/// How the leader's protocol behaves. All durations in nanoseconds.
+/// The configuration of the leader's protocol. All durations in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The cluster's name.

@@ -21,7 +21,7 @@ pub struct Lease {
     pub leader: LeaderId,
 }
 
-/// What outlives a term beside settings and tenants: KV entry `placement`.
+/// The state that outlives a term beside settings and tenants: KV entry `placement`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// The epoch that wrote it: a writer of a lower one gives way.
@@ -86,7 +86,7 @@ impl StateSnapshot {
     }
 }
 
-/// What the leader is told.
+/// An event of the leader.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// Our own connection to the bus is up (at first, or again).
@@ -157,7 +157,7 @@ pub enum Event<'a> {
     Timer,
 }
 
-/// Why a term ended.
+/// The reason why a term ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TermEnd {
     /// Another leader holds the lease.
@@ -175,7 +175,7 @@ pub enum TermEnd {
     Left,
 }
 
-/// What the leader wants done. Nothing here waits for anything: every answer is an [`Event`].
+/// An action that the leader wants done. Nothing here waits for anything: every answer is an [`Event`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Publish a message.

@@ -20,7 +20,7 @@ pub struct Anchored {
     pub left: bool,
 }
 
-/// What lies before an epoch, recomputed.
+/// The state before an epoch, recomputed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Anchor {
     /// Wire version.

@@ -2,7 +2,7 @@
 
 use bus_schemas::{Epoch, GpuId, GpuPosition, Incarnation};
 
-/// Why a record cannot be replayed.
+/// The reason why a record cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// Made by other rules.

@@ -10,7 +10,7 @@ use bus_schemas::{
 use super::anchor::Anchor;
 use crate::leader::Gap;
 
-/// How a position ended, as the record says.
+/// The end of a position, as the record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
     /// How.
@@ -61,7 +61,7 @@ pub struct ReplayedPosition {
     pub chain: Option<Chain>,
 }
 
-/// What became of a worker, as the record says.
+/// The fate of a worker, as the record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fate {
     /// Nothing is said of its going.
@@ -136,7 +136,7 @@ pub struct Tail {
     pub recorded: GpuPosition,
 }
 
-/// What the record says.
+/// The result of a replay: the order that the record says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
     /// Digest over all incarnations that accepted anything, whatever became of them.

@@ -11,7 +11,7 @@ use bus_schemas::{
 use super::launches::Launches;
 use super::replayed::ReplayedPosition;
 
-/// What ran for a tenant, as done reports and intents say.
+/// The work that ran for a tenant, as done reports and intents say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReportedWork {
     /// Measured device nanoseconds.

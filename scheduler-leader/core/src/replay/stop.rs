@@ -74,7 +74,7 @@ impl FromStr for Stop {
     }
 }
 
-/// Where a replay was stopped.
+/// A stopped replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stopped {
     /// The position that was decided last.
@@ -83,7 +83,7 @@ pub struct Stopped {
     pub order: Inspection,
 }
 
-/// Why a replay did not stop where it was told to.
+/// The reason why a replay did not stop where it was told to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StopError {
     /// It does not replay.

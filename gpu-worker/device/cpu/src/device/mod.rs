@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How a CPU device is set up.
+/// The configuration of a CPU device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuConfig {
     /// Threads that run the blocks of one launch.

@@ -1,6 +1,6 @@
 //! The engine's configuration.
 
-/// How the engine runs.
+/// The configuration of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineConfig {
     /// Worker threads a launch may use; launches of few blocks use one.

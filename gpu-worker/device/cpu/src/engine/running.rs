@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Blocks below which one thread does.
 const FEW_BLOCKS: u64 = 8;
 
-/// What a launch cost.
+/// The cost of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Warp instructions run.
@@ -27,7 +27,7 @@ pub struct Stats {
     pub blocks: u64,
 }
 
-/// How far a launch is.
+/// The progress of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The budget is used up; there is more to run.
