@@ -72,7 +72,7 @@ pub(super) fn faults(args: &FaultsArgs, json: bool) -> Result<()> {
         options: Options {
             troubles: args.calm.then_some(Troubles::NONE),
             tracing: Tracing::Off,
-            flaw: None,
+            mutant: None,
         },
         every_step: args.every_step,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -135,7 +135,7 @@ fn script(path: &Path, trace: bool, json: bool) -> Result<()> {
         } else {
             Tracing::Failure
         },
-        flaw: script.flaw,
+        mutant: script.mutant,
     };
     match quietly(|| sim_faults::play(&script.scene, &options)) {
         Ok(report) => {
@@ -351,14 +351,14 @@ mod tests {
 
     #[test]
     fn what_fails_is_written_as_a_script_that_fails() {
-        let dir = std::env::temp_dir().join(format!("warploom-flaw-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("warploom-mutant-{}", std::process::id()));
         let plan = Campaign {
             from: 20_001,
             seeds: 30,
             options: Options {
                 troubles: Some(Troubles::NONE),
                 tracing: Tracing::Off,
-                flaw: Some(sim_faults::Flaw::RunsTwice),
+                mutant: Some(sim_faults::Mutant::RunsTwice),
             },
             every_step: None,
             threads: 1,

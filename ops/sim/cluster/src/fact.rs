@@ -1,4 +1,4 @@
-//! What nodes tell those who watch, beside what the bus shows.
+//! Facts that nodes tell those who watch, beside what the bus shows.
 
 use bus_schemas::{
     Code, Epoch, Failure, GpuId, GpuPosition, GrantKind, Incarnation, OpNumber, Opened, Outcome,

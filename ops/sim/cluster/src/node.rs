@@ -1,4 +1,4 @@
-//! What a process of the cluster is to the simulation.
+//! Nodes: what a process of the cluster is to the simulation.
 
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Who watches a cluster.
+//! The observer of a cluster.
 
 use scheduler_leader_core::Placement;
 

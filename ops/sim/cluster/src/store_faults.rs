@@ -1,4 +1,4 @@
-//! What keeps the store from taking what it is given though it answers: the record is full, writes
+//! Faults of a store that answers and does not take what it is given: the record is full, writes
 //! are slow, refused, or lost on their way.
 
 use crate::Nanos;

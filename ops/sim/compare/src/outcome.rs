@@ -1,4 +1,4 @@
-//! What came of a simulation.
+//! The outcome of a simulation.
 
 use crate::scenario::Scenario;
 use sim_cluster::Nanos;

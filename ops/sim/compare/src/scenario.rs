@@ -1,4 +1,4 @@
-//! What is simulated: tenants and their programs, the device, the network, for how long.
+//! Scenarios: tenants and their programs, the device, the network, for how long.
 
 use crate::device::DeviceKind;
 use crate::workload::{Arrivals, Model, Role};

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::coverage::Coverage;
-use crate::every::{classes, trials};
+use crate::exhaustive::{classes, trials};
 use crate::run::{Failure, Options, Report, play};
 use crate::scene::Scene;
 use crate::script::Script;
@@ -209,9 +209,9 @@ fn play_all(
     (outcome.totals, outcome.coverage) = (totals, coverage);
     failed.sort_by_key(|(index, ..)| *index);
     let small = |(_, scene, failure): (usize, Scene, Box<Failure>)| {
-        let (flaw, invariant) = (plan.options.flaw, failure.invariant);
-        let shrunk = shrink(&scene, flaw, invariant, plan.shrink);
-        let script = Script::new(shrunk.scene, flaw, Some(invariant));
+        let (mutant, invariant) = (plan.options.mutant, failure.invariant);
+        let shrunk = shrink(&scene, mutant, invariant, plan.shrink);
+        let script = Script::new(shrunk.scene, mutant, Some(invariant));
         Failed { failure, script }
     };
     outcome.failed = failed.into_iter().map(small).collect();

@@ -1,4 +1,4 @@
-//! Which faults met which states.
+//! Coverage: which faults met which states.
 
 use std::collections::BTreeMap;
 

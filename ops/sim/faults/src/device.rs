@@ -105,7 +105,7 @@ pub(crate) struct Around<'a> {
     pub cells: &'a mut Cells,
     /// An op that must fail when its turn comes, and why.
     pub fail_at: Option<&'a (OpNumber, Failure)>,
-    /// Addresses are not checked: a flaw.
+    /// Addresses are not checked: a mutant's.
     pub unchecked: bool,
 }
 
@@ -164,8 +164,46 @@ impl DeviceSession {
             }
             run.touched.push((number, address, bytes));
         }
-        let mut content = kept.payload.clone();
         let key = key_of(&self.slots, &kept.op);
+        let content = self.begin(kept, run, around)?;
+        let time = duration(&kept.op, key);
+        run.device_ns += time;
+        self.unreported_ns += time;
+        if let Op::Launch(launch) = kept.op {
+            let sm_ns = time * u64::from(launch.grid[0].min(SMS));
+            run.launches.push((key, time, sm_ns));
+            run.sm_ns += sm_ns;
+        }
+        let print = op_print(&kept.op, kept.stream, &content);
+        write(around.cells, &kept.op, print);
+        run.ran.push((number, print));
+        self.memory.run(print);
+        if kept.op.has_result() {
+            let bytes = match kept.op {
+                Op::CopyOut { address, bytes } => {
+                    Some(self.memory.with(around.cells, address).read(bytes))
+                }
+                _ => None,
+            };
+            run.answers.push(Answer {
+                op: number,
+                bytes,
+                device_ns: std::mem::take(&mut self.unreported_ns),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl DeviceSession {
+    /// What an op does beside taking its time; gives the bytes that it carries or names.
+    fn begin(
+        &mut self,
+        kept: &KeptOp,
+        run: &mut SliceRun,
+        around: &mut Around<'_>,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut content = kept.payload.clone();
         match kept.op {
             Op::Alloc { address, bytes } => {
                 self.allocations.insert(address, bytes);
@@ -197,36 +235,9 @@ impl DeviceSession {
             }
             _ => {}
         }
-        let time = duration(&kept.op, key);
-        run.device_ns += time;
-        self.unreported_ns += time;
-        if let Op::Launch(launch) = kept.op {
-            let sm_ns = time * u64::from(launch.grid[0].min(SMS));
-            run.launches.push((key, time, sm_ns));
-            run.sm_ns += sm_ns;
-        }
-        let print = op_print(&kept.op, kept.stream, &content);
-        write(around.cells, &kept.op, print);
-        run.ran.push((number, print));
-        self.memory.run(print);
-        if kept.op.has_result() {
-            let bytes = match kept.op {
-                Op::CopyOut { address, bytes } => {
-                    Some(self.memory.with(around.cells, address).read(bytes))
-                }
-                _ => None,
-            };
-            run.answers.push(Answer {
-                op: number,
-                bytes,
-                device_ns: std::mem::take(&mut self.unreported_ns),
-            });
-        }
-        Ok(())
+        Ok(content)
     }
-}
 
-impl DeviceSession {
     /// Its close is accepted: nothing more of it runs.
     pub(crate) fn stop(&mut self, op: OpNumber, why: &Failure) {
         self.fault.get_or_insert_with(|| (op, why.clone()));

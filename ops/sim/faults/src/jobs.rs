@@ -13,6 +13,7 @@ use sim_cluster::{DEVICE, Device, Ended, Fact, Io, MICRO, Nanos, Slice, SliceEnd
 
 use crate::device::{Around, DeviceSession, KeptOp, SliceRun, kernel_key};
 use crate::memory::{Cells, clear};
+use crate::mutants::Mutant;
 
 /// What the device is to do.
 enum Job {
@@ -28,20 +29,11 @@ struct Pending {
     begun: Option<(SliceRun, Nanos)>,
 }
 
-/// How a device is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Wrong {
-    /// It does not stop what a closed session runs.
-    pub ignores_stop: bool,
-    /// It does not check addresses.
-    pub skips_address_check: bool,
-}
-
 /// A worker's device.
 pub(crate) struct ModelDevice {
     incarnation: Incarnation,
     preemptive: bool,
-    wrong: Wrong,
+    mutant: Option<Mutant>,
     sessions: BTreeMap<SessionId, DeviceSession>,
     windows: BTreeMap<SessionId, Window>,
     cells: Cells,
@@ -107,11 +99,11 @@ const STOPS: Nanos = 100 * MICRO;
 impl ModelDevice {
     /// A device on which nothing has begun.
     #[must_use]
-    pub(crate) fn new(incarnation: Incarnation, preemptive: bool, wrong: Wrong) -> Self {
+    pub(crate) fn new(incarnation: Incarnation, preemptive: bool, mutant: Option<Mutant>) -> Self {
         Self {
             incarnation,
             preemptive,
-            wrong,
+            mutant,
             sessions: BTreeMap::new(),
             windows: BTreeMap::new(),
             cells: Cells::new(),
@@ -224,7 +216,7 @@ impl ModelDevice {
             staged: &slice.staged,
             cells: &mut self.cells,
             fail_at: submission.fail_at.as_ref(),
-            unchecked: self.wrong.skips_address_check,
+            unchecked: self.mutant == Some(Mutant::SkipsAddressCheck),
         };
         let run = device.run(submission.start.first, &submission.ops, &mut around);
         for (op, address, bytes) in run.touched.iter().copied() {
@@ -290,7 +282,7 @@ impl Device for ModelDevice {
             let ran = run.device_ns.saturating_sub(left);
             self.fact(io, WorkerFact::Stopped { session, ran });
         }
-        if self.wrong.ignores_stop {
+        if self.mutant == Some(Mutant::IgnoresStop) {
             return false;
         }
         let Some(device) = self.sessions.get_mut(&session) else {

@@ -10,36 +10,36 @@
 //! ```
 
 mod administrator;
-mod brief;
 mod campaign;
 mod check;
 pub mod coverage;
 mod device;
 mod epochs;
-mod every;
+mod exhaustive;
+mod fault_points;
 mod faults;
-mod flaw;
 mod jobs;
 mod memory;
-mod moments;
+mod mutants;
+mod placement_scenes;
 mod program;
 mod record;
 mod run;
 mod scene;
 mod script;
+mod script_syntax;
 mod session;
+mod short_sessions;
 mod shrink;
 mod trace;
-mod variety;
 mod waits;
 mod watch;
 mod wire;
-mod words;
 
 pub use campaign::{Campaign, Failed, Outcome, Totals, campaign};
 pub use check::Violation;
 pub use faults::Troubles;
-pub use flaw::Flaw;
+pub use mutants::Mutant;
 pub use run::{Failure, Options, Report, Tracing, play, run};
 pub use scene::Scene;
 pub use script::{Script, ScriptError};

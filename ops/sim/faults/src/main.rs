@@ -1,4 +1,4 @@
-//! Plays one seed or script, traced: `cargo run -p sim-faults -- --seed 42 --trace`. Many of them
+//! One seed or script, played and traced: `cargo run -p sim-faults -- --seed 42 --trace`. Many of them
 //! are `warploom sim faults`.
 
 use std::path::PathBuf;
@@ -28,12 +28,12 @@ struct Arguments {
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let troubles = arguments.calm.then_some(Troubles::NONE);
-    let (scene, flaw) = match &arguments.script {
+    let (scene, mutant) = match &arguments.script {
         Some(path) => {
             let name = || path.display().to_string();
             let text = std::fs::read_to_string(path).with_context(name)?;
             let script = Script::read(&text).with_context(name)?;
-            (script.scene, script.flaw)
+            (script.scene, script.mutant)
         }
         None => (Scene::draw(arguments.seed.unwrap_or(1), troubles), None),
     };
@@ -44,7 +44,7 @@ fn main() -> Result<ExitCode> {
     let options = Options {
         troubles,
         tracing,
-        flaw,
+        mutant,
     };
     Ok(match play(&scene, &options) {
         Ok(report) => {

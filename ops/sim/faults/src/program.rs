@@ -149,19 +149,15 @@ pub(crate) struct Death {
     pub told: bool,
 }
 
-/// What one client process does.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Plan {
-    /// Its sessions.
-    pub programs: Vec<Program>,
-    /// When the process dies, if it does.
-    pub dies: Option<Death>,
-}
-
-/// A client's plan. `length` is the virtual time its work should stretch over; `unruly` allows
+/// A client's sessions, and when its process dies, if it does. `length` is the virtual time its work should stretch over; `unruly` allows
 /// conduct that is not honest, and deaths; `crowded`: all begin at once and rest seldom.
 #[must_use]
-pub(crate) fn plan(random: &mut Random, length: Nanos, unruly: bool, crowded: bool) -> Plan {
+pub(crate) fn plan(
+    random: &mut Random,
+    length: Nanos,
+    unruly: bool,
+    crowded: bool,
+) -> (Vec<Program>, Option<Death>) {
     let count = 1 + random.index(3) as u32;
     let mut programs: Vec<Program> = (0..count)
         .map(|number| program(random, number, length, unruly, crowded))
@@ -177,7 +173,7 @@ pub(crate) fn plan(random: &mut Random, length: Nanos, unruly: bool, crowded: bo
     if random.chance(100) {
         programs.truncate(1);
     }
-    Plan { programs, dies }
+    (programs, dies)
 }
 
 fn program(

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::flaw::Flaw;
+use crate::mutants::Mutant;
 use crate::scene::Scene;
 
 /// The format's number; another is refused.
@@ -16,9 +16,9 @@ pub struct Script {
     /// What the run broke when the script was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaks: Option<String>,
-    /// The flaw that some nodes have: only scripts that show that a check can fail have one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flaw: Option<Flaw>,
+    /// What some nodes are mutants by: only scripts that show that a check can fail have one.
+    #[serde(rename = "flaw", default, skip_serializing_if = "Option::is_none")]
+    pub mutant: Option<Mutant>,
     /// All else.
     pub scene: Scene,
 }
@@ -40,11 +40,11 @@ pub enum ScriptError {
 impl Script {
     /// The script of a scene, and what it broke.
     #[must_use]
-    pub fn new(scene: Scene, flaw: Option<Flaw>, broken: Option<&str>) -> Self {
+    pub fn new(scene: Scene, mutant: Option<Mutant>, broken: Option<&str>) -> Self {
         Self {
             format: FORMAT,
             breaks: broken.map(str::to_owned),
-            flaw,
+            mutant,
             scene,
         }
     }
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn every_scene_reads_back_as_it_was() {
         for seed in 1..=40 {
-            let script = Script::new(Scene::draw(seed, None), Some(Flaw::RunsTwice), None);
+            let script = Script::new(Scene::draw(seed, None), Some(Mutant::RunsTwice), None);
             let text = script.text().unwrap();
             assert_eq!(Script::read(&text).unwrap(), script, "{text}");
         }

@@ -79,11 +79,12 @@ impl ModelProgram {
                 stream,
                 fill,
             } => {
+                let (grid, block) = ([grid, 1, 1], [32, 1, 1]);
                 let launch = Launch {
                     module: 0,
                     function,
-                    grid: [grid, 1, 1],
-                    block: [32, 1, 1],
+                    grid,
+                    block,
                     shared: 0,
                 };
                 (Op::Launch(launch), stream, vec![fill; 16])
@@ -126,27 +127,30 @@ impl ModelProgram {
                 (op, stream, vec![])
             }
             Step::Read(bytes) => (Op::CopyOut { address, bytes }, 0, vec![]),
-            Step::Trespass { write, next } => {
-                let size = self.window.1;
-                let address = match next {
-                    true => address.wrapping_add(size),
-                    false => address.wrapping_sub(size),
-                };
-                let bytes = 8;
-                let read = Op::CopyOut { address, bytes };
-                let transfer = 0;
+            Step::Trespass { write, next } => self.trespass(write, next),
+            // The others are no single op, and carried out where they are met.
+            _ => (Op::Sync, 0, vec![]),
+        }
+    }
+
+    /// Writes to, or reads from, where another session's memory would begin.
+    fn trespass(&self, write: bool, next: bool) -> (Op, u16, Vec<u8>) {
+        let (base, (_, size), bytes) = (self.base(), self.window, 8);
+        let address = match next {
+            true => base.wrapping_add(size),
+            false => base.wrapping_sub(size),
+        };
+        let transfer = 0;
+        match write {
+            true => {
                 let op = Op::CopyIn {
                     address,
                     bytes,
                     transfer,
                 };
-                match write {
-                    true => (op, 0, vec![0xee; 8]),
-                    false => (read, 0, vec![]),
-                }
+                (op, 0, vec![0xee; 8])
             }
-            // The others are no single op, and carried out where they are met.
-            _ => (Op::Sync, 0, vec![]),
+            false => (Op::CopyOut { address, bytes }, 0, vec![]),
         }
     }
 

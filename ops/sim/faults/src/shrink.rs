@@ -3,7 +3,7 @@
 
 use bus_schemas::{ClusterSettings, TenantSettings};
 
-use crate::flaw::Flaw;
+use crate::mutants::Mutant;
 use crate::program::{Conduct, Program, Step};
 use crate::run::{Options, Tracing, play};
 use crate::scene::Scene;
@@ -20,12 +20,12 @@ pub struct Shrunk {
 
 /// Reduces a scene that breaks `invariant`, with at most so many plays.
 #[must_use]
-pub fn shrink(scene: &Scene, flaw: Option<Flaw>, invariant: &str, most: u64) -> Shrunk {
+pub fn shrink(scene: &Scene, mutant: Option<Mutant>, invariant: &str, most: u64) -> Shrunk {
     let mut search = Search {
         options: Options {
             troubles: None,
             tracing: Tracing::Off,
-            flaw,
+            mutant,
         },
         invariant,
         best: scene.clone(),

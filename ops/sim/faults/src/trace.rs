@@ -1,4 +1,4 @@
-//! What happened, in words: printed, or the last of it kept.
+//! The trace: what happened, in words, printed, or the last of it kept.
 
 use std::collections::VecDeque;
 

@@ -2,7 +2,7 @@
 //!
 //! Drawn by chance of its own, so that a scene is otherwise what its seed made before.
 
-use crate::device::{LONG, LONG_TIME};
+use crate::device::LONG;
 use crate::program::Step;
 use crate::scene::Scene;
 use sim_cluster::{MILLI, Nanos, Random, SECOND};
@@ -37,22 +37,6 @@ pub(crate) fn arrange(seed: u64, scene: &mut Scene) {
         };
         program.steps.insert(2, long);
     }
-}
-
-/// How long a long kernel keeps its tenant from more, at most: a cap is kept over any time, so that
-/// one of 30 s at 20 percent is paid for after 150 s.
-pub(crate) fn owed(scene: &Scene) -> Nanos {
-    let owed = scene.clients.iter().map(|client| {
-        let mut accounts = scene.tenants.iter();
-        let account = accounts.find(|account| account.name == client.tenant);
-        let steps = client.programs.iter().flat_map(|it| &it.steps);
-        let long = steps.filter(|step| matches!(step, Step::Launch { function: LONG, .. }));
-        match account.map_or(0, |account| account.settings.cap) {
-            0 => 0,
-            cap => long.count() as u64 * LONG_TIME * 100 / u64::from(cap.min(100)),
-        }
-    });
-    owed.sum()
 }
 
 #[cfg(test)]

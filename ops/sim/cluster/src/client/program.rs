@@ -1,4 +1,4 @@
-//! What a client needs of a program: what it pushes, and what it makes of the answers.
+//! The program as a client needs it: what it pushes, and what it makes of the answers.
 
 use bus_schemas::{OpNumber, Opened};
 use client_agent_core::{Outbox, OutboxSettings};

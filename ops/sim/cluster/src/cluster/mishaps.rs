@@ -1,4 +1,4 @@
-//! What can happen to a node, its connection and the broker.
+//! Mishaps of a node, its connection and the broker.
 
 use super::*;
 

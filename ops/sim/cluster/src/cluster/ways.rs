@@ -99,42 +99,32 @@ impl<W: Observer> Cluster<W> {
     /// of each, one after the other.
     fn tell_placement(&mut self) {
         let reply = self.store.read(self.now, PLACEMENT);
-        for place in 0..self.slots.len() {
-            let id = NodeId(place);
-            let slot = &mut self.slots[place];
-            let hears = slot.role == Role::Leader && self.now >= slot.storeless;
-            if !hears || !self.network.connected(id) {
-                continue;
-            }
-            let event = Event::Tell {
-                node: id,
-                life: slot.life,
-                input: Input::Placement(reply.clone()),
-            };
-            let delay = 60 * MICRO + mix(self.now ^ place as u64) % (740 * MICRO);
-            slot.watched = slot.watched.max(self.now + delay);
-            let at = slot.watched;
-            self.agenda.enter(at, event);
-        }
+        self.tell_leaders(&Input::Placement(reply), |now, place, slot| {
+            let delay = 60 * MICRO + mix(now ^ place as u64) % (740 * MICRO);
+            slot.watched = slot.watched.max(now + delay);
+            slot.watched
+        });
     }
 
     /// Tells every leader candidate what the lease is now, as a watch on its bucket does.
     pub(super) fn tell_lease(&mut self) {
         let reply = self.store.read(self.now, LEASE);
-        for place in 0..self.slots.len() {
-            let id = NodeId(place);
-            let slot = &mut self.slots[place];
+        self.tell_leaders(&Input::Lease(reply), |now, _, slot| {
+            now + slot.random.between(60 * MICRO, 800 * MICRO)
+        });
+    }
+
+    fn tell_leaders(&mut self, input: &Input, when: impl Fn(Nanos, usize, &mut Slot) -> Nanos) {
+        for (place, slot) in self.slots.iter_mut().enumerate() {
             let hears = slot.role == Role::Leader && self.now >= slot.storeless;
-            if !hears || !self.network.connected(id) {
-                continue;
+            if hears && self.network.connected(NodeId(place)) {
+                let event = Event::Tell {
+                    node: NodeId(place),
+                    life: slot.life,
+                    input: input.clone(),
+                };
+                self.agenda.enter(when(self.now, place, slot), event);
             }
-            let event = Event::Tell {
-                node: id,
-                life: slot.life,
-                input: Input::Lease(reply.clone()),
-            };
-            let delay = slot.random.between(60 * MICRO, 800 * MICRO);
-            self.agenda.enter(self.now + delay, event);
         }
     }
 

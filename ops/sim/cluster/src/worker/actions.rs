@@ -1,4 +1,4 @@
-//! What the sequencer wants done, carried out on bus and buffers.
+//! Actions that the sequencer wants done, carried out on bus and buffers.
 
 use bus_schemas::{HeldImages, Weights};
 use gpu_worker_core::dispatch;

@@ -1,4 +1,4 @@
-//! What a worker needs of a device: the part of it that is modelled.
+//! The device as a worker needs it: the part of it that is modelled.
 
 use std::collections::{BTreeMap, BTreeSet};
 

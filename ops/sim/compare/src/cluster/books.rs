@@ -1,4 +1,4 @@
-//! What is written down of a run: who called for what, and what came of it.
+//! The books of a run: who called for what, and what came of it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! What the parties of one cluster know in common.
+//! Names, keys and sizes that the parties of one cluster know in common.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the worker's device thread has started: slices, launched one call after the other as the
+//! Slices that the worker's device thread has started, launched one call after the other as the
 //! real feed lets it, on a stream a session whose priority is the session's.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,4 +1,4 @@
-//! What is asked of the order itself: shares, equality, newcomers, the cost of being there.
+//! Figures of the order itself: shares, equality, newcomers, the cost of being there.
 
 use crate::outcome::{Outcome, Row};
 use crate::rival::Policy;

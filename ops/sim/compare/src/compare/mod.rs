@@ -1,11 +1,13 @@
 //! Pairs of programs under every policy, and what they got beside what they get alone.
 
 mod figures;
+mod pair;
 mod published;
 
 pub use figures::{
     ACTIVE_TENANTS, JAIN_TENANTS, active, alone_overhead, jain, newcomer_quanta, share_error,
 };
+pub use pair::Pair;
 pub use published::{PUBLISHED_RATES, PublishedFigure, at_published_rates, published};
 
 use crate::device::DeviceKind;
@@ -20,23 +22,6 @@ const POINTS: usize = 201;
 /// No simulation is measured for longer than this, however rare its requests.
 const LONGEST: Nanos = 120 * SECOND;
 const SHORTEST: Nanos = SECOND;
-
-/// A program that somebody waits for, and one beside it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Pair {
-    /// Somebody waits for each of its requests.
-    pub urgent: Model,
-    /// It takes what is left.
-    pub effort: Model,
-}
-
-impl Pair {
-    /// Its name: both models'.
-    #[must_use]
-    pub fn name(&self) -> String {
-        format!("{}+{}", self.urgent.name, self.effort.name)
-    }
-}
 
 /// Every model with somebody waiting beside every one without.
 #[must_use]

@@ -1,6 +1,6 @@
-//! What is published of others, and the conditions it was measured under.
+//! Published figures of others, and the conditions it was measured under.
 
-use super::Pair;
+use super::pair::Pair;
 use crate::rival::Policy;
 use crate::workload::Arrivals;
 

@@ -6,7 +6,7 @@
 //! Source: NVIDIA, Multi-Process Service, release documentation (2024). The figure it is compared
 //! with is of the evaluation of Strati, Ma, Klimovic: Orion, EuroSys 2024.
 
-use super::{Rival, Streams};
+use super::api::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
 use sim_cluster::Nanos;

@@ -4,7 +4,7 @@
 //! Source: Amert, Otterness, Yang, Anderson, Smith: GPU Scheduling on the NVIDIA TX2: Hidden
 //! Details Revealed, RTSS 2017 (one queue of kernels for the execution engine, served in order).
 
-use super::{Rival, Streams};
+use super::api::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
 use sim_cluster::Nanos;

@@ -6,7 +6,7 @@
 //! Source: Strati, Ma, Klimovic: Orion: Interference-aware, Fine-grained GPU Sharing for ML
 //! Applications, EuroSys 2024. On a serial device the rule about profiles never has a case.
 
-use super::{Rival, Streams};
+use super::api::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
 use crate::workload::Kernel;

@@ -8,7 +8,7 @@
 //! ASPLOS 2025. Steps, period and tolerance are not published for such jobs; those here are ours,
 //! the tolerance so that the tail is near the published one and the rest of the device is used.
 
-use super::{Rival, Streams};
+use super::api::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
 use sim_cluster::{MILLI, Nanos};

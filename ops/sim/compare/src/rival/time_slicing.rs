@@ -7,7 +7,7 @@
 //! Source: NVIDIA, Time-Slicing GPUs in Kubernetes, GPU Operator documentation (2024), and the
 //! default time slice of `nvidia-smi compute-policy`, about 2 ms.
 
-use super::{Rival, Streams};
+use super::api::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
 use sim_cluster::{MICRO, MILLI, Nanos};

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Rival, Streams};
+use super::api::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
 use sim_cluster::Nanos;

@@ -1,4 +1,4 @@
-//! What programs run: models as lists of kernels, and when requests come.
+//! Workloads: models as lists of kernels, and when requests come.
 
 mod file;
 mod generator;

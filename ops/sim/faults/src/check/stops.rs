@@ -1,4 +1,4 @@
-//! What a closed session still has on a device ends within a quantum.
+//! Stops: what a closed session still has on a device ends within a quantum.
 
 use std::collections::BTreeMap;
 

@@ -220,23 +220,8 @@ impl Windows {
             }
             link.unsaid.extend(link.granted + 1..position);
             if grant.kind == GrantKind::Run {
-                let above = match self.exact {
-                    true => reign.above(incarnation, grant.priority, &self.tenants),
-                    false => Above::default(),
-                };
-                let window = above.window(&self.settings);
-                fits(
-                    &reign.links[&incarnation],
-                    incarnation,
-                    position,
-                    &grant,
-                    window,
-                )?;
-                if let Some(queue) = reign.queues.get(&grant.session) {
-                    let key = (incarnation, queue.tenant.clone());
-                    let waited = reign.served.insert(key, now).map(|then| now - then);
-                    above.judge(&self.settings, &queue.tenant, &grant, waited)?;
-                }
+                let limits = (&self.settings, &self.tenants, self.exact);
+                reign.runs(now, (incarnation, position), &grant, limits)?;
             }
             let Some(link) = reign.links.get_mut(&incarnation) else {
                 continue;
@@ -328,6 +313,34 @@ impl Reign {
             priority,
             queues.filter_map(|queue| tenants.get(&queue.tenant)),
         )
+    }
+
+    /// A slice is granted: it fits into the window, and the targets above it leave it room.
+    fn runs(
+        &mut self,
+        now: Nanos,
+        (incarnation, position): (Incarnation, GpuPosition),
+        grant: &Grant,
+        (settings, tenants, exact): (&ClusterSettings, &BTreeMap<Tenant, TenantSettings>, bool),
+    ) -> Verdict {
+        let above = match exact {
+            true => self.above(incarnation, grant.priority, tenants),
+            false => Above::default(),
+        };
+        let window = above.window(settings);
+        fits(
+            &self.links[&incarnation],
+            incarnation,
+            position,
+            grant,
+            window,
+        )?;
+        let Some(queue) = self.queues.get(&grant.session) else {
+            return Ok(());
+        };
+        let key = (incarnation, queue.tenant.clone());
+        let waited = self.served.insert(key, now).map(|then| now - then);
+        above.judge(settings, &queue.tenant, grant, waited)
     }
 
     /// No session of a higher priority and behind no filter waits whose window is empty.

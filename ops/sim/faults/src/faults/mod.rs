@@ -1,12 +1,10 @@
-//! What can go wrong.
+//! Faults: what can go wrong.
 
-mod schedule;
+pub(crate) mod schedule;
 
 use serde::{Deserialize, Serialize};
 
 use sim_cluster::{Lossy, MILLI, Mishap, Nanos, Random};
-
-pub(crate) use schedule::{Cast, drain, drains, halve, hardships, schedule, stores};
 
 /// The kinds of trouble a run may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -294,8 +292,13 @@ pub(crate) struct Strike {
 impl Fault {
     /// How long it lasts.
     #[must_use]
-    pub(crate) fn time(&self) -> Nanos {
-        match *self {
+    pub(crate) fn time(mut self) -> Nanos {
+        self.time_mut().map_or(0, |time| *time)
+    }
+
+    /// How long it lasts, if it does.
+    fn time_mut(&mut self) -> Option<&mut Nanos> {
+        match self {
             Self::Block { time, .. }
             | Self::Isolate { time, .. }
             | Self::Usurp { time }
@@ -310,12 +313,12 @@ impl Fault {
             | Self::StoreSlow { time, .. }
             | Self::StoreRefuses { time }
             | Self::WritesLost { time }
-            | Self::BrokerAway { time, .. } => time,
+            | Self::BrokerAway { time, .. } => Some(time),
             Self::Weather(_)
             | Self::StoreForgets { .. }
             | Self::LeaseDeleted
             | Self::StateDeleted
-            | Self::Leave { .. } => 0,
+            | Self::Leave { .. } => None,
         }
     }
 
@@ -349,32 +352,9 @@ impl Fault {
     /// The same, shorter; none where it has no length or is as short as can be.
     #[must_use]
     pub(crate) fn shorter(mut self) -> Option<Self> {
-        match &mut self {
-            Self::Block { time, .. }
-            | Self::Isolate { time, .. }
-            | Self::Usurp { time }
-            | Self::Crash { time, .. }
-            | Self::Pause { time, .. }
-            | Self::Stall { time, .. }
-            | Self::Cut { time, .. }
-            | Self::Next { time, .. }
-            | Self::Drain { time, .. }
-            | Self::StoreAway { time }
-            | Self::RecordFull { time }
-            | Self::StoreSlow { time, .. }
-            | Self::StoreRefuses { time }
-            | Self::WritesLost { time }
-            | Self::BrokerAway { time, .. } => {
-                let half = *time / 2 / MILLI * MILLI;
-                (half > 0).then(|| *time = half)?;
-            }
-            Self::Weather(_)
-            | Self::StoreForgets { .. }
-            | Self::LeaseDeleted
-            | Self::StateDeleted
-            | Self::Leave { .. } => return None,
-        }
-        Some(self)
+        let time = self.time_mut()?;
+        *time = *time / 2 / MILLI * MILLI;
+        (*time > 0).then_some(self)
     }
 
     /// The nodes it names.
@@ -391,16 +371,7 @@ impl Fault {
             | Self::Drain { node, .. }
             | Self::Leave { node } => vec![node],
             Self::Usurp { .. } => vec![Target::Leading],
-            Self::Weather(_)
-            | Self::BrokerAway { .. }
-            | Self::StoreAway { .. }
-            | Self::StoreForgets { .. }
-            | Self::RecordFull { .. }
-            | Self::StoreSlow { .. }
-            | Self::StoreRefuses { .. }
-            | Self::WritesLost { .. }
-            | Self::StateDeleted
-            | Self::LeaseDeleted => Vec::new(),
+            _ => Vec::new(),
         }
     }
 }

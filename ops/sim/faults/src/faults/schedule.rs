@@ -119,7 +119,7 @@ pub(crate) fn stores(seed: u64) -> (Random, bool) {
 }
 
 /// Full, slow and lost stores, among the other faults.
-pub(crate) fn hardships(random: &mut Random, until: Nanos, faults: &mut Vec<Strike>) {
+pub(crate) fn store_faults(random: &mut Random, until: Nanos, faults: &mut Vec<Strike>) {
     for _ in 0..1 + random.index(4) {
         let at = random.between(0, until / MILLI) * MILLI;
         let time = time(random, 5 * SECOND);

@@ -1,133 +1,27 @@
 //! One run: a scene, played to its end, and judged.
 
-mod cast;
-mod strike;
+mod inject;
+mod report;
+mod roster;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bus_schemas::Tenant;
+use bus_schemas::{Invariant, Tenant};
 use sim_cluster::{
     Cluster, Lossy, MICRO, MILLI, Nanos, NodeId, Role, Settings, Timing, Undo, Ways, mix,
 };
 
 use crate::check::Violation;
-use crate::coverage::Coverage;
+use crate::fault_points::FaultPoints;
 use crate::faults::{Fault, Target, Troubles};
-use crate::flaw::Flaw;
-use crate::moments::Moments;
+use crate::mutants::Mutant;
 use crate::record::{self, Replay};
 use crate::scene::{CLUSTER, Scene};
 use crate::trace::Trace;
 use crate::watch::Watch;
 
-/// What becomes of the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tracing {
-    /// A failing run is played again, and the last lines are in its [`Failure`].
-    #[default]
-    Failure,
-    /// Every line is printed.
-    Print,
-    /// No trace at all.
-    Off,
-}
-
-/// How to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
-    /// The kinds of trouble; drawn from the seed if not given.
-    pub troubles: Option<Troubles>,
-    /// The trace.
-    pub tracing: Tracing,
-    /// A flaw in some nodes, which the checkers must see.
-    pub flaw: Option<Flaw>,
-}
-
-/// A run in which everything held.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
-    /// The seed.
-    pub seed: u64,
-    /// Events handled.
-    pub steps: u64,
-    /// Virtual time, nanoseconds.
-    pub time: Nanos,
-    /// Hash of everything that happened.
-    pub history: u64,
-    /// Ops that ran.
-    pub ops: u64,
-    /// Positions that ended void.
-    pub voids: u64,
-    /// Epochs in which somebody led.
-    pub epochs: u64,
-    /// Sessions that ended in good order.
-    pub ended: u64,
-    /// Sessions that failed, for good reason.
-    pub failed: u64,
-    /// Faults injected.
-    pub faults: u64,
-    /// Positions in the replay.
-    pub replayed: u64,
-    /// Of these, taken from seals' tails.
-    pub adopted: u64,
-    /// Sessions that came and went with a leader's last append.
-    pub adopted_sessions: u64,
-    /// Workers that were gone, and compared with what was recorded of them.
-    pub gone: u64,
-    /// Positions that went unrecorded, by name.
-    pub unrecorded: u64,
-    /// Times that a leader left inputs unrecorded.
-    pub gaps: u64,
-    /// Slices of closed sessions that were stopped.
-    pub stopped: u64,
-    /// Sessions whose client gave up waiting.
-    pub gave_up: u64,
-    /// Epochs in which two nodes led.
-    pub epochs_twice: u64,
-    /// Times that a leader was followed by itself.
-    pub renewed: u64,
-    /// Beats of a leader while another led.
-    pub rivals: u64,
-    /// Comparisons of two tenants' shares.
-    pub compared: u64,
-    /// Accesses to memory that were judged.
-    pub touched: u64,
-    /// Sessions that were refused memory.
-    pub denied: u64,
-    /// Reports of use that were compared with what was used.
-    pub metered: u64,
-    /// Requests for several devices that were had.
-    pub several: u64,
-    /// Refusals that clients were told, to ask again.
-    pub declined: u64,
-    /// Requests for several devices of which a worker died when some sessions had begun, and others not.
-    pub halved: u64,
-    /// Workers that were drained, as a leader said.
-    pub drained: u64,
-    /// Of these, such that had no session any more and were told to leave.
-    pub dismissed: u64,
-    /// Which faults met which states.
-    pub coverage: Coverage,
-}
-
-/// A run in which something did not hold.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("seed {seed}, step {step}, {time_ms} ms: {invariant}: {what}")]
-pub struct Failure {
-    /// The seed.
-    pub seed: u64,
-    /// At which event.
-    pub step: u64,
-    /// At which virtual time.
-    pub time_ms: u64,
-    /// Which invariant.
-    pub invariant: &'static str,
-    /// What was seen.
-    pub what: String,
-    /// The last lines of the trace.
-    pub tail: Vec<String>,
-}
+pub use report::{Failure, Options, Report, Tracing};
 
 /// Lines of the trace in a failure.
 const TAIL: usize = 200;
@@ -148,7 +42,7 @@ pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
 /// # Errors
 /// [`Failure`] at the first thing that does not hold.
 pub fn play(scene: &Scene, options: &Options) -> Result<Report, Box<Failure>> {
-    bus_schemas::Invariant::make_fatal();
+    Invariant::make_fatal();
     let trace = match options.tracing {
         Tracing::Print => Trace::Print,
         Tracing::Failure | Tracing::Off => Trace::Off,
@@ -182,7 +76,7 @@ fn caught(
             seed: scene.seed,
             step: 0,
             time_ms: 0,
-            invariant: "panic",
+            invariant: text.and_then(violated).unwrap_or("panic"),
             what: text.unwrap_or("a panic without words").to_owned(),
             tail: Vec::new(),
         };
@@ -190,24 +84,31 @@ fn caught(
     })
 }
 
+/// The invariant that a core says is violated, by the text of its panic.
+fn violated(text: &str) -> Option<&'static str> {
+    let (name, _) = text.split_once(" is violated: ")?;
+    let names = Invariant::ALL.iter().map(|invariant| invariant.name());
+    names.into_iter().find(|known| *known == name)
+}
+
 /// Plays a scene and notes what happened to which node in which state; what does not hold ends it.
-pub(crate) fn moments(scene: &Scene) -> Moments {
+pub(crate) fn fault_points(scene: &Scene) -> FaultPoints {
     let options = Options {
         tracing: Tracing::Off,
         ..Options::default()
     };
     let mut play = Play::new(scene, &options, Trace::Off);
-    play.cluster.observer.moments = Some(Moments::default());
+    play.cluster.observer.fault_points = Some(FaultPoints::default());
     // What it breaks is for those who play it without noting.
     let _ = play.unfold();
-    play.cluster.observer.moments.unwrap_or_default()
+    play.cluster.observer.fault_points.unwrap_or_default()
 }
 
 struct Play {
     scene: Scene,
     troubles: Troubles,
     cluster: Cluster<Watch>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
     faults: u64,
     history: u64,
 }
@@ -238,7 +139,7 @@ impl Play {
         observer.windows.exact = troubles.harmless();
         observer.drains.exact = troubles.keeps_store();
         observer.places.exact = troubles.none() && scene.capacity >= 1 << 30;
-        let factory = cast::factory(&scene, &name, options.flaw);
+        let factory = roster::factory(&scene, &name, options.mutant);
         let settings = Settings {
             seed: scene.seed,
             ways: Ways::Lossy(Lossy::FAIR),
@@ -270,7 +171,7 @@ impl Play {
             scene,
             troubles,
             cluster,
-            flaw: options.flaw,
+            mutant: options.mutant,
             faults: 0,
             history: 0,
         }
@@ -408,7 +309,7 @@ impl Play {
 
     fn finish(&mut self) -> Result<Replay, Violation> {
         self.at_rest()?;
-        if self.flaw == Some(Flaw::LosesBlock) {
+        if self.mutant == Some(Mutant::LosesBlock) {
             self.cluster.store.forget_middle_block();
         }
         let observer = &self.cluster.observer;

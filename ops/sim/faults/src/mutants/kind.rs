@@ -1,11 +1,11 @@
-//! What can be wrong with a node.
+//! Kinds of mutants: what can be wrong with a node.
 
 use serde::{Deserialize, Serialize};
 
-/// What a flawed node does wrong.
+/// What a mutated node does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Flaw {
+pub enum Mutant {
     /// A worker's device runs an op twice.
     RunsTwice,
     /// A worker's device leaves an op out.
@@ -74,7 +74,7 @@ pub enum Flaw {
     IgnoresStop,
 }
 
-impl Flaw {
+impl Mutant {
     /// Whether it is a worker's.
     #[must_use]
     pub fn of_worker(self) -> bool {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::fault_points::{Class, FaultPoint};
 use crate::faults::{Fault, Strike, Target};
-use crate::moments::{Class, Moment};
-use crate::run::moments;
+use crate::run::fault_points;
 use crate::scene::Scene;
 use sim_cluster::{MICRO, MILLI, Nanos};
 use sim_cluster::{Mishap, Role};
@@ -35,10 +35,10 @@ impl Trial {
 }
 
 /// The classes of a seed's scene and their moments, up to its time of quiet.
-pub(crate) fn classes(seed: u64) -> Vec<(Class, Vec<Moment>)> {
+pub(crate) fn classes(seed: u64) -> Vec<(Class, Vec<FaultPoint>)> {
     let scene = Scene::draw(seed, None);
-    let early = |moment: &Moment| moment.at < scene.quiet;
-    let classes = moments(&scene).into_classes();
+    let early = |moment: &FaultPoint| moment.at < scene.quiet;
+    let classes = fault_points(&scene).into_classes();
     let kept = classes.map(|(class, moments)| {
         let early = moments.into_iter().filter(early).collect();
         (class, early)
@@ -48,7 +48,7 @@ pub(crate) fn classes(seed: u64) -> Vec<(Class, Vec<Moment>)> {
 }
 
 /// What a seed's scene has of each class.
-pub(crate) type Found = (u64, Vec<(Class, Vec<Moment>)>);
+pub(crate) type Found = (u64, Vec<(Class, Vec<FaultPoint>)>);
 
 /// The trials: each fault at `each` moments of every class, taken from as many seeds as can be.
 pub(crate) fn trials(found: &[Found], each: u64) -> (u64, Vec<Trial>) {
@@ -93,25 +93,44 @@ fn faults(class: &Class, node: Target) -> Vec<(Nanos, Fault)> {
     }
     if class.state == "opening several" {
         // What it asks for lies with several workers.
-        for node in [0, 1, 2].map(Target::Worker) {
-            for told in [true, false] {
-                let time = 50 * MILLI;
-                all.push((0, Fault::Crash { node, told, time }));
-                all.push((400 * MICRO, Fault::Crash { node, told, time }));
-            }
-            let (told, time) = (true, 1500 * MILLI);
-            all.push((0, Fault::Cut { node, told, time }));
-            all.push((0, Fault::Pause { node, time }));
-            all.push((0, Fault::Leave { node }));
-            all.push((0, Fault::Drain { node, time }));
+        for number in 0..3 {
+            of_place(Target::Worker(number), &mut all);
         }
     }
-    if class.role == Role::Worker {
+    of_role(class.role, node, &mut all);
+    for time in [60 * MILLI, 1500 * MILLI] {
+        lasting(node, time, &mut all);
+    }
+    for lost in [1, 5] {
+        all.push((1, Fault::StoreForgets { lost }));
+    }
+    all.push((0, Fault::LeaseDeleted));
+    all.push((0, Fault::Usurp { time: 2000 * MILLI }));
+    all
+}
+
+/// What can happen to a worker with whom a request for several devices lies.
+fn of_place(node: Target, all: &mut Vec<(Nanos, Fault)>) {
+    for told in [true, false] {
+        let time = 50 * MILLI;
+        all.push((0, Fault::Crash { node, told, time }));
+        all.push((400 * MICRO, Fault::Crash { node, told, time }));
+    }
+    let (told, time) = (true, 1500 * MILLI);
+    all.push((0, Fault::Cut { node, told, time }));
+    all.push((0, Fault::Pause { node, time }));
+    all.push((0, Fault::Leave { node }));
+    all.push((0, Fault::Drain { node, time }));
+}
+
+/// What can happen to nodes of this role only.
+fn of_role(role: Role, node: Target, all: &mut Vec<(Nanos, Fault)>) {
+    if role == Role::Worker {
         for time in [150 * MILLI, 1500 * MILLI] {
             all.push((0, Fault::Drain { node, time }));
         }
     }
-    if class.role == Role::Leader {
+    if role == Role::Leader {
         for time in [60 * MILLI, 1500 * MILLI] {
             let by = time / 3;
             all.push((0, Fault::RecordFull { time }));
@@ -121,52 +140,35 @@ fn faults(class: &Class, node: Target) -> Vec<(Nanos, Fault)> {
         }
         all.push((0, Fault::StateDeleted));
     }
-    if class.role != Role::Client {
+    if role != Role::Client {
         for after in [0, 1] {
-            for (told, time) in [
-                (true, 50 * MILLI),
-                (false, 50 * MILLI),
-                (false, 1200 * MILLI),
-            ] {
+            for (told, time) in [(true, 50), (false, 50), (false, 1200)] {
+                let time = time * MILLI;
                 all.push((after, Fault::Crash { node, told, time }));
             }
         }
         all.push((0, Fault::Leave { node }));
     }
-    for time in [60 * MILLI, 1500 * MILLI] {
-        all.push((0, Fault::Pause { node, time }));
-        all.push((0, Fault::Stall { node, time }));
-        for (says, hears) in [(true, false), (false, true), (true, true)] {
-            all.push((
-                0,
-                Fault::Isolate {
-                    node,
-                    says,
-                    hears,
-                    time,
-                },
-            ));
-        }
-        for told in [true, false] {
-            all.push((0, Fault::Cut { node, told, time }));
-        }
-        all.push((
-            1,
-            Fault::Cut {
-                node,
-                told: true,
-                time,
-            },
-        ));
-        for lost in [0, 3, 40] {
-            all.push((0, Fault::BrokerAway { time, lost }));
-        }
-        all.push((0, Fault::StoreAway { time: 2 * time }));
+}
+
+/// What lasts so long.
+fn lasting(node: Target, time: Nanos, all: &mut Vec<(Nanos, Fault)>) {
+    all.push((0, Fault::Pause { node, time }));
+    all.push((0, Fault::Stall { node, time }));
+    for (says, hears) in [(true, false), (false, true), (true, true)] {
+        let isolate = Fault::Isolate {
+            node,
+            says,
+            hears,
+            time,
+        };
+        all.push((0, isolate));
     }
-    for lost in [1, 5] {
-        all.push((1, Fault::StoreForgets { lost }));
+    for (after, told) in [(0, true), (0, false), (1, true)] {
+        all.push((after, Fault::Cut { node, told, time }));
     }
-    all.push((0, Fault::LeaseDeleted));
-    all.push((0, Fault::Usurp { time: 2000 * MILLI }));
-    all
+    for lost in [0, 3, 40] {
+        all.push((0, Fault::BrokerAway { time, lost }));
+    }
+    all.push((0, Fault::StoreAway { time: 2 * time }));
 }

@@ -1,4 +1,4 @@
-//! What makes placement hard in some scenes: workers in groups, some of them exclusive, tenants that
+//! Scenes in which placement is hard: workers in groups, some of them exclusive, tenants that
 //! are bound to groups, sessions on several devices, workers that join while others are at work.
 //!
 //! Drawn by chance of its own, so that a scene that has none of it is what its seed made before.

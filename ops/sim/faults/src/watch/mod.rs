@@ -1,4 +1,7 @@
-//! Who watches the cluster: it hands what the bus shows and what nodes tell to the checkers.
+//! The watch over a cluster: it hands what the bus shows and what nodes tell to the checkers.
+
+mod observer;
+mod says;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,21 +10,17 @@ use bus_schemas::{
     CloseRequest, ClusterSettings, Done, Drain, Epoch, GrantBatch, Incarnation, LeaderBeat, Leave,
     Lost, SealReply, Status, Tenant, TenantSettings, Usage, decode,
 };
-use scheduler_leader_core::Placement;
 
 use crate::administrator::inbox;
 use crate::check::{
     Accounts, Credits, Drains, Keeping, Memory, Places, Positions, Sessions, Stops, Verdict,
     Violation, Windows,
 };
-use crate::coverage::{Coverage, Part};
-use crate::moments::Moments;
+use crate::coverage::Coverage;
+use crate::fault_points::FaultPoints;
 use crate::scene::Machine;
 use crate::trace::Trace;
-use sim_cluster::{
-    ClientFact, Fact, Input, LeaderFact, Nanos, NodeId, Observer, Packet, Role, SECOND, Slot,
-    WorkerFact,
-};
+use sim_cluster::{Fact, Nanos, NodeId, Packet, SECOND};
 
 /// Two beats of one leader that are no further apart belong to one reign without a break.
 const RIVAL: Nanos = SECOND / 10;
@@ -70,8 +69,8 @@ pub(crate) struct Watch {
     pub trace: Trace,
     /// Which faults met which states.
     pub coverage: Coverage,
-    /// Moments at which something happened to a node, if they are noted.
-    pub moments: Option<Moments>,
+    /// FaultPoints at which something happened to a node, if they are noted.
+    pub fault_points: Option<FaultPoints>,
 }
 
 impl Watch {
@@ -109,7 +108,7 @@ impl Watch {
             violation: None,
             trace,
             coverage: Coverage::default(),
-            moments: None,
+            fault_points: None,
         }
     }
 
@@ -299,263 +298,9 @@ impl Watch {
         }
     }
 
-    fn leader_says(&mut self, from: NodeId, fact: &LeaderFact) -> Verdict {
-        match *fact {
-            LeaderFact::Cut {
-                epoch,
-                number,
-                bytes,
-                gap,
-            } => self.keeping.cut(from, (epoch, number), (bytes, gap)),
-            LeaderFact::Recorded { epoch, number } => {
-                self.keeping.acknowledged(from, (epoch, number));
-                Ok(())
-            }
-        }
-    }
-
-    fn client_says(&mut self, now: Nanos, from: NodeId, fact: ClientFact) -> Verdict {
-        match fact {
-            ClientFact::Asked {
-                nonce,
-                tenant,
-                devices,
-            } => {
-                self.sessions.asked(from, nonce);
-                self.places.asked(now, (from, nonce), tenant, devices);
-                Ok(())
-            }
-            ClientFact::Opened {
-                nonce,
-                tenant,
-                devices,
-                doomed,
-            } => {
-                self.places.had(from, nonce, &devices)?;
-                let mut doomed = doomed;
-                devices.iter().try_for_each(|opened| {
-                    let (session, worker) = (opened.session, opened.incarnation);
-                    let doomed = std::mem::take(&mut doomed);
-                    let request = (from, nonce);
-                    self.sessions
-                        .opened(request, tenant.clone(), session, worker, doomed)
-                })
-            }
-            ClientFact::Declined { nonce, code } => self.places.declined(now, (from, nonce), code),
-            ClientFact::Refused { failure } => Err(Violation::new("honest", failure.to_string())),
-            ClientFact::Submitted {
-                session,
-                op,
-                print,
-                answered,
-                memory,
-            } => {
-                if let Some(change) = memory {
-                    self.memory.pushed(session, op, change);
-                }
-                self.sessions.submitted(session, op, print, answered)
-            }
-            ClientFact::Closing { session } => {
-                self.sessions.closing(session);
-                Ok(())
-            }
-            ClientFact::Answered { session, op, right } => {
-                self.sessions.answered(session, op, right)
-            }
-            ClientFact::Failed {
-                session,
-                op,
-                failure,
-            } => {
-                self.places.failed(session, failure.code)?;
-                let denied = self.memory.denied.contains(&session);
-                self.sessions.failed(session, op, &failure, denied)
-            }
-            ClientFact::Ended { session } => {
-                self.places.left(session);
-                self.sessions.ended(session)
-            }
-        }
-    }
-
-    fn worker_says(
-        &mut self,
-        now: Nanos,
-        from: NodeId,
-        worker: Incarnation,
-        fact: WorkerFact,
-    ) -> Verdict {
-        match fact {
-            WorkerFact::Began { gpu } => {
-                self.workers.insert(from, worker);
-                self.positions.began(worker, gpu);
-                self.places.began(worker, gpu);
-                Ok(())
-            }
-            WorkerFact::Started {
-                position,
-                session,
-                first,
-                last,
-            } => self
-                .positions
-                .started(worker, position, session, (first, last)),
-            WorkerFact::Ran { session, op, print } => self.sessions.ran(worker, session, op, print),
-            WorkerFact::Device { session, open } => {
-                self.memory.device(worker, session, open)?;
-                self.places.device(now, worker, session, open)?;
-                self.sessions.device(worker, session, open)
-            }
-            WorkerFact::Settled {
-                position,
-                session,
-                outcome,
-                ..
-            } => {
-                self.sessions.settled(session, outcome);
-                self.positions.settled(worker, position, outcome)
-            }
-            WorkerFact::Accounted { block } => {
-                self.accounts.take(&block);
-                Ok(())
-            }
-            fact => self.use_of(now, worker, fact),
-        }
-    }
-
-    /// What a worker says of memory and time that were used.
-    fn use_of(&mut self, now: Nanos, worker: Incarnation, fact: WorkerFact) -> Verdict {
-        match fact {
-            WorkerFact::Touched {
-                session,
-                op,
-                address,
-                bytes,
-            } => self.memory.touched(session, op, (address, bytes)),
-            WorkerFact::Held {
-                session,
-                most,
-                resident,
-            } => {
-                if let (Some(bytes), Some(tenant)) = (resident, self.memory.tenant(session)) {
-                    self.credits.resident(now, worker, (session, tenant), bytes);
-                }
-                self.places.held(now, worker, session, most);
-                self.memory.held(worker, session, most)
-            }
-            WorkerFact::Denied { session, op } => self.memory.denied(worker, session, op),
-            WorkerFact::Used {
-                session,
-                launches,
-                device_ns,
-                sm_ns,
-            } => {
-                if let Some(tenant) = self.memory.tenant(session) {
-                    let used = [launches, device_ns, sm_ns];
-                    self.credits.used(worker, tenant, used);
-                    self.accounts.used(worker, tenant, device_ns);
-                }
-                self.stops.used(worker, session, device_ns)
-            }
-            WorkerFact::Stopped { session, ran } => {
-                self.stops.stopped(worker, session, ran);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// The incarnation of a worker's node.
     fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
         self.workers.get(&node).copied()
-    }
-}
-
-impl Observer for Watch {
-    fn note(&mut self, now: Nanos, line: impl FnOnce() -> String) {
-        self.trace.note(now, line);
-    }
-
-    fn published(&mut self, now: Nanos, from: NodeId, packet: &Packet) {
-        self.trace.published(now, from, packet);
-        let verdict = self.publish(now, from, packet);
-        self.judge(verdict);
-    }
-
-    fn arrived(&mut self, now: Nanos, to: NodeId, packet: &Packet) {
-        self.trace.packet(now, to, packet);
-    }
-
-    fn told(&mut self, now: Nanos, to: NodeId, input: &Input) {
-        self.trace.input(now, to, input);
-    }
-
-    fn handles(&mut self, now: Nanos, id: NodeId, slot: &Slot, input: &Input) {
-        if let Input::Message(packet) = input {
-            let verdict = self.deliver(id, packet);
-            self.judge(verdict);
-        }
-        if let (Some(moments), Some(node)) = (&mut self.moments, &slot.node)
-            && slot.role != Role::Administrator
-        {
-            moments.note(now, (slot.role, slot.number), node.state(), input);
-        }
-    }
-
-    fn fact(&mut self, now: Nanos, from: NodeId, fact: Fact) {
-        self.trace.fact(now, from, &fact);
-        let verdict = self.take(now, from, fact);
-        self.judge(verdict);
-    }
-
-    fn stored(&mut self, now: Nanos, placement: &Placement) {
-        self.drains.stored(now, &placement.drained);
-    }
-
-    fn died(&mut self, now: Nanos, node: NodeId) {
-        self.places.client_died(node);
-        if let Some(incarnation) = self.workers.remove(&node) {
-            self.places.worker_died(now, incarnation);
-            self.positions.died(incarnation);
-            self.sessions.worker_died(incarnation);
-            self.memory.worker_died(incarnation);
-            self.credits.worker_died(incarnation);
-        }
-    }
-
-    /// What state the nodes, and their sessions, are in.
-    fn met(&mut self, slots: &[Slot], id: Option<NodeId>, fault: &'static str) {
-        for (place, slot) in slots.iter().enumerate() {
-            let met = id.is_none_or(|id| id.0 == place);
-            let Some(node) = slot.node.as_ref().filter(|_| met) else {
-                continue;
-            };
-            let part = match slot.role {
-                Role::Leader => Part::Leader,
-                Role::Worker => Part::Worker,
-                Role::Client | Role::Administrator => continue,
-            };
-            self.coverage.met(part, node.state(), fault);
-            let worker = self.incarnation(NodeId(place));
-            if worker.is_some_and(|worker| self.drains.holds(worker)) {
-                self.coverage.met(part, "drained", fault);
-            }
-        }
-        let role = id.map(|id| slots[id.0].role);
-        if role == Some(Role::Administrator) {
-            return;
-        }
-        let client = id.filter(|_| role == Some(Role::Client));
-        let worker = id.and_then(|id| self.incarnation(id));
-        if role == Some(Role::Worker) && worker.is_none() {
-            return;
-        }
-        for state in self.sessions.states(client, worker) {
-            self.coverage.met(Part::Session, state, fault);
-        }
-        for state in self.places.states(client, worker) {
-            self.coverage.met(Part::Request, state, fault);
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Blocks of the record that name what goes unrecorded, as a leader with a flaw writes them.
+//! Blocks of the record that name what goes unrecorded, as a mutant of a leader writes them.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sim_cluster::wire::{pack, unpack};
 
-use super::kind::Flaw;
+use super::kind::Mutant;
 
-/// A block of the record, as far as a flaw changes it.
+/// A block of the record, as far as a mutant changes it.
 #[derive(Serialize, Deserialize)]
 struct Block {
     v: u16,
@@ -52,15 +52,15 @@ impl<'de> Deserialize<'de> for Stream {
     }
 }
 
-/// A block that names what goes unrecorded, as a leader with a flaw writes it.
+/// A block that names what goes unrecorded, as a mutant of a leader writes it.
 #[must_use]
-pub(crate) fn bend_gaps(bytes: &[u8], flaw: Flaw) -> Vec<u8> {
+pub(crate) fn bend_gaps(bytes: &[u8], mutant: Mutant) -> Vec<u8> {
     let Some(mut block) = unpack::<Block>(bytes).filter(|block| block.gap) else {
         return bytes.to_vec();
     };
-    match flaw {
-        Flaw::HidesGaps => block.gaps.clear(),
-        Flaw::NamesTooLittle => block.gaps.iter_mut().for_each(|gap| gap.first += 1),
+    match mutant {
+        Mutant::HidesGaps => block.gaps.clear(),
+        Mutant::NamesTooLittle => block.gaps.iter_mut().for_each(|gap| gap.first += 1),
         _ => block.gaps.iter_mut().for_each(|gap| gap.reason.clear()),
     }
     pack(&block)

@@ -1,4 +1,4 @@
-//! When what happened to which kind of node in which state: where faults are tried one by one.
+//! Points at which faults are tried one by one: when what happened to which kind of node in which state.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) struct Class {
 
 /// One event of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct FaultPoint {
     /// When.
     pub at: Nanos,
     /// To whom.
@@ -30,11 +30,11 @@ pub(crate) struct Moment {
 
 /// The first event of every class in a run, and one from later in it.
 #[derive(Debug, Default)]
-pub(crate) struct Moments {
-    seen: BTreeMap<Class, (u64, Vec<Moment>)>,
+pub(crate) struct FaultPoints {
+    seen: BTreeMap<Class, (u64, Vec<FaultPoint>)>,
 }
 
-impl Moments {
+impl FaultPoints {
     /// A node is about to handle an input.
     pub(crate) fn note(
         &mut self,
@@ -60,12 +60,12 @@ impl Moments {
         // Kept: the first, and the last whose number is a power of two.
         if count.is_power_of_two() {
             kept.truncate(1);
-            kept.push(Moment { at, node });
+            kept.push(FaultPoint { at, node });
         }
     }
 
     /// All classes and their moments.
-    pub(crate) fn into_classes(self) -> impl Iterator<Item = (Class, Vec<Moment>)> {
+    pub(crate) fn into_classes(self) -> impl Iterator<Item = (Class, Vec<FaultPoint>)> {
         let classes = self.seen.into_iter();
         classes.map(|(class, (_, kept))| (class, kept))
     }

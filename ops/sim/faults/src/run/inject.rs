@@ -17,7 +17,7 @@ impl Play {
         self.strike(fault);
     }
 
-    pub(super) fn target(&self, target: Target) -> Option<NodeId> {
+    fn target(&self, target: Target) -> Option<NodeId> {
         let wanted = match target {
             Target::Leading => {
                 let leading = self.cluster.observer.leading;
@@ -48,37 +48,15 @@ impl Play {
         }
     }
 
-    pub(super) fn strike(&mut self, fault: Fault) {
+    fn strike(&mut self, fault: Fault) {
         let until = self.cluster.now + fault.time();
         let undo = match fault {
-            Fault::Weather(weather) => {
-                self.cluster.network.ways = Ways::Lossy(weather);
-                None
-            }
             Fault::Block { from, to, both, .. } => self.block(from, to, both),
             Fault::Isolate {
                 node, says, hears, ..
             } => self.isolate(node, says, hears),
             Fault::Usurp { .. } => self.usurp(until),
-            Fault::Next { node, what, time } => {
-                if let Some(id) = self.target(node) {
-                    self.cluster.mar_next(id, what, time);
-                }
-                None
-            }
-            Fault::Stall { node, .. } => {
-                if let Some(id) = self.target(node) {
-                    self.cluster.stall(id, until);
-                }
-                None
-            }
-            Fault::Crash { node, told, .. } => self.target(node).and_then(|id| {
-                let mortal = self.cluster.slots[id.0].role != Role::Client;
-                mortal.then(|| {
-                    self.cluster.kill(id, told);
-                    Undo::Start(id)
-                })
-            }),
+            Fault::Crash { node, told, .. } => self.crash(node, told),
             Fault::Pause { node, .. } => self.target(node).map(|id| {
                 self.cluster.pause(id);
                 Undo::Resume(id)
@@ -95,40 +73,8 @@ impl Play {
                 self.cluster.store_up = false;
                 Some(Undo::StoreBack)
             }
-            Fault::StoreForgets { lost } => {
-                self.cluster.store.lose_tail(lost as usize);
-                None
-            }
-            Fault::LeaseDeleted => {
-                self.cluster.delete_lease();
-                None
-            }
-            Fault::RecordFull { .. } => {
-                self.cluster.store_faults.fill(until);
-                None
-            }
-            Fault::StoreRefuses { .. } => {
-                self.cluster.store_faults.refuse(until);
-                None
-            }
-            Fault::WritesLost { .. } => {
-                self.cluster.store_faults.lose(until);
-                None
-            }
-            Fault::StoreSlow { by, .. } => {
-                self.cluster.store_faults.slow(until, by);
-                None
-            }
-            Fault::StateDeleted => {
-                self.cluster.delete_state();
-                None
-            }
-            // The administrator knows.
-            Fault::Drain { .. } => None,
-            Fault::Leave { node } => {
-                if let Some(id) = self.target(node) {
-                    self.cluster.tell(id, Input::Terminate);
-                }
+            fault => {
+                self.strike_without_end(fault, until);
                 None
             }
         };
@@ -137,14 +83,45 @@ impl Play {
         }
     }
 
-    pub(super) fn block(&mut self, from: Target, to: Target, both: bool) -> Option<Undo> {
+    /// Faults that end by themselves, or never.
+    fn strike_without_end(&mut self, fault: Fault, until: Nanos) {
+        let target = fault.targets().first().and_then(|it| self.target(*it));
+        let cluster = &mut self.cluster;
+        match (fault, target) {
+            (Fault::Weather(lossy), _) => cluster.network.ways = Ways::Lossy(lossy),
+            (Fault::Next { what, time, .. }, Some(id)) => cluster.mar_next(id, what, time),
+            (Fault::Stall { .. }, Some(id)) => cluster.stall(id, until),
+            (Fault::Leave { .. }, Some(id)) => cluster.tell(id, Input::Terminate),
+            (Fault::StoreForgets { lost }, _) => cluster.store.lose_tail(lost as usize),
+            (Fault::LeaseDeleted, _) => cluster.delete_lease(),
+            (Fault::StateDeleted, _) => cluster.delete_state(),
+            (Fault::RecordFull { .. }, _) => cluster.store_faults.fill(until),
+            (Fault::StoreRefuses { .. }, _) => cluster.store_faults.refuse(until),
+            (Fault::WritesLost { .. }, _) => cluster.store_faults.lose(until),
+            (Fault::StoreSlow { by, .. }, _) => cluster.store_faults.slow(until, by),
+            // Of drains, the administrator knows.
+            _ => {}
+        }
+    }
+
+    /// A node dies; a client for good, and when its scene says so.
+    fn crash(&mut self, node: Target, told: bool) -> Option<Undo> {
+        let id = self.target(node)?;
+        let mortal = self.cluster.slots[id.0].role != Role::Client;
+        mortal.then(|| {
+            self.cluster.kill(id, told);
+            Undo::Start(id)
+        })
+    }
+
+    fn block(&mut self, from: Target, to: Target, both: bool) -> Option<Undo> {
         let (from, to) = (self.target(from)?, self.target(to)?);
         let mut links = vec![(from, to)];
         links.extend(both.then_some((to, from)));
         self.stop(links)
     }
 
-    pub(super) fn isolate(&mut self, node: Target, says: bool, hears: bool) -> Option<Undo> {
+    fn isolate(&mut self, node: Target, says: bool, hears: bool) -> Option<Undo> {
         let node = self.target(node)?;
         let others = (0..self.cluster.slots.len()).map(NodeId);
         let links = others
@@ -170,7 +147,7 @@ impl Play {
         self.stop(links)
     }
 
-    pub(super) fn stop(&mut self, links: Vec<(NodeId, NodeId)>) -> Option<Undo> {
+    fn stop(&mut self, links: Vec<(NodeId, NodeId)>) -> Option<Undo> {
         for (from, to) in &links {
             self.cluster.network.block(*from, *to);
         }

@@ -1,21 +1,18 @@
-//! What a seed makes: the cluster's shape, its tenants, programs, settings and troubles. A scene is
+//! Scenes, which seeds make: the cluster's shape, its tenants, programs, settings and troubles. A scene is
 //! also what a script is: everything that decides a run, and nothing else.
+
+mod draw;
 
 use std::collections::BTreeSet;
 
 use bus_schemas::{ClusterSettings, Tenant, TenantSettings, limits};
 use serde::{Deserialize, Serialize};
 
-use crate::brief;
-use crate::epochs;
-use crate::faults::{
-    Cast, Fault, Strike, Target, Troubles, drain, drains, halve, hardships, schedule, stores,
-};
-use crate::program::{Death, Program, SLOTS, Step, plan};
-use crate::variety::Variety;
-use crate::waits;
-use sim_cluster::Random;
-use sim_cluster::{MICRO, MILLI, Nanos, SECOND};
+use sim_cluster::{Nanos, SECOND};
+
+use crate::device::{LONG, LONG_TIME};
+use crate::faults::{Fault, Strike, Target, Troubles};
+use crate::program::{Death, Program, SLOTS, Step};
 
 /// The cluster's name.
 pub(crate) const CLUSTER: &str = "sim";
@@ -128,102 +125,6 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The scene of a seed, with these troubles or such as the seed draws.
-    #[must_use]
-    pub fn draw(seed: u64, troubles: Option<Troubles>) -> Self {
-        let random = &mut Random::new(seed);
-        let drawn = Troubles::draw(random);
-        let (mut chance, drains) = drains(seed);
-        let (mut hard, stores) = stores(seed);
-        let troubles = troubles.unwrap_or(Troubles {
-            drains,
-            stores,
-            ..drawn
-        });
-        let length = random.between(200, 5000) * MILLI;
-        // Shares show where many want the same.
-        let crowded = random.chance(250);
-        let tenants = tenants(random, crowded);
-        let unruly = random.chance(600);
-        let clients: Vec<Customer> = (0..1 + random.index(5) as u32)
-            .map(|number| {
-                let tenant = tenants[random.index(tenants.len())].name.clone();
-                let plan = plan(random, length, unruly, crowded);
-                Customer {
-                    number,
-                    tenant,
-                    start: random.between(0, 100) * MILLI,
-                    deadline: 0,
-                    dies: plan.dies,
-                    programs: plan.programs,
-                }
-            })
-            .collect();
-        let quiet = length + random.between(200, 4000) * MILLI;
-        let leaders = match random.chance(800) {
-            true => 3,
-            false => 1 + random.index(2),
-        };
-        let mut variety = Variety::draw(seed, crowded);
-        let few = if crowded { 1 } else { 1 + random.index(3) };
-        let workers = few + variety.more_workers();
-        let cast = Cast {
-            leaders,
-            workers,
-            clients: clients.len(),
-        };
-        let mut faults = schedule(random, troubles, cast, quiet);
-        if troubles.drains {
-            drain(&mut chance, cast, quiet, &mut faults);
-        }
-        let capacity = match random.chance(200) {
-            true => random.between(2, 8) << 20,
-            false => 1 << 30,
-        };
-        let leader = |number| Member {
-            number,
-            start: random.between(0, 20) * MILLI,
-        };
-        let leaders = (0..leaders as u32).map(leader).collect();
-        let worker = |number| Machine {
-            number,
-            start: random.between(0, 50) * MILLI,
-            group: None,
-            exclusive: false,
-        };
-        let workers = (0..workers as u32).map(worker).collect();
-        let mut scene = Self {
-            seed,
-            quiet,
-            capacity,
-            leaders,
-            workers,
-            settings: settings(random, crowded),
-            tenants,
-            faults,
-            clients,
-        };
-        if !crowded {
-            brief::arrange(seed, length, &mut scene);
-        }
-        variety.arrange(&mut scene, length);
-        waits::arrange(seed, &mut scene);
-        if troubles.partitions && troubles.crashes {
-            let halves = halve(seed, cast, &scene.clients, quiet);
-            scene.faults.extend(halves);
-            scene.faults.sort_by_key(|strike| strike.at);
-        }
-        if troubles.crashes && !troubles.stores {
-            epochs::arrange(seed, &mut scene);
-        }
-        if troubles.stores {
-            hardships(&mut hard, quiet, &mut scene.faults);
-            // Some leaders find their buffer full before the store takes anything again.
-            scene.settings.record_buffer = hard.between(64, 160) << 10;
-        }
-        scene
-    }
-
     /// Whether it can be played.
     pub(crate) fn sense(&self) -> Result<(), &'static str> {
         let twice = |numbers: Vec<u32>| {
@@ -283,7 +184,7 @@ impl Scene {
         let expiry = !self.faults.is_empty() || deaths;
         let turns = self.workers.iter().any(|worker| worker.exclusive);
         let seconds = if expiry { 110 } else { 45 } + if turns { 60 } else { 0 };
-        self.quiet + seconds * SECOND + waits::owed(self)
+        self.quiet + seconds * SECOND + owed(self)
     }
 
     /// The tenants, as the leaders are told of them.
@@ -294,46 +195,18 @@ impl Scene {
     }
 }
 
-fn tenants(random: &mut Random, crowded: bool) -> Vec<Account> {
-    let same = crowded || random.chance(400);
-    (0..2 + random.index(3))
-        .filter_map(|index| {
-            let settings = TenantSettings {
-                priority: if same { 2 } else { random.between(0, 4) as u8 },
-                weight: random.between(1, 4) as u32,
-                cap: match random.chance(150) && !crowded {
-                    true => random.between(20, 90) as u8,
-                    false => 0,
-                },
-                slo_ns: match random.chance(300) {
-                    true => random.between(50, 20_000) * MICRO,
-                    false => 0,
-                },
-                quota: match random.chance(250) {
-                    true => random.between(1, 4) << 20,
-                    false => 0,
-                },
-                ..TenantSettings::default()
-            };
-            let name = format!("tenant-{index}").parse().ok()?;
-            Some(Account { name, settings })
-        })
-        .collect()
-}
-
-fn settings(random: &mut Random, crowded: bool) -> ClusterSettings {
-    ClusterSettings {
-        window_ns: random.between(200, 4000) * 1000,
-        quantum_ns: random.between(50, 500) * 1000,
-        unknown_ns: 20_000,
-        learn: random.chance(500),
-        settle: random.chance(if crowded { 200 } else { 700 }),
-        slo_window_ns: match random.chance(300) {
-            true => 0,
-            false => random.between(50, 800) * 1000,
-        },
-        slo_wait_ticks: random.between(0, 30) as u32,
-        standing: random.chance(700),
-        ..ClusterSettings::default()
-    }
+/// How long a long kernel keeps its tenant from more, at most: a cap is kept over any time, so that
+/// one of 30 s at 20 percent is paid for after 150 s.
+fn owed(scene: &Scene) -> Nanos {
+    let owed = scene.clients.iter().map(|client| {
+        let mut accounts = scene.tenants.iter();
+        let account = accounts.find(|account| account.name == client.tenant);
+        let steps = client.programs.iter().flat_map(|it| &it.steps);
+        let long = steps.filter(|step| matches!(step, Step::Launch { function: LONG, .. }));
+        match account.map_or(0, |account| account.settings.cap) {
+            0 => 0,
+            cap => long.count() as u64 * LONG_TIME * 100 / u64::from(cap.min(100)),
+        }
+    });
+    owed.sum()
 }

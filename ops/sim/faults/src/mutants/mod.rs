@@ -1,4 +1,4 @@
-//! Nodes with a flaw, to show that the checkers see it.
+//! Mutants: nodes that do something wrong, to show that the checkers see it.
 
 mod kind;
 mod record;
@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::{
     Chain, Code, Column, Done, Drain, Epoch, GpuPosition, GrantBatch, GrantKind, Incarnation,
-    LeaderId, LeaderNotice, Leave, OpenAnswer, Outcome, SealReply, Status, StatusRequest, Tenant,
-    Usage, WorkerBeat, decode, encode,
+    LeaderId, LeaderNotice, Leave, OpenAnswer, Outcome, SealAnswer, SealReply, Status,
+    StatusRequest, Tenant, Usage, WorkerBeat, decode, encode,
 };
 
 use scheduler_leader_core::Placement;
@@ -17,18 +17,18 @@ use sim_cluster::{
     Effect, Fact, Input, Io, MILLI, Nanos, Node, Packet, StoreReply, StoreRequest, WorkerFact,
 };
 
-pub use kind::Flaw;
+pub use kind::Mutant;
 
 use self::record::bend_gaps;
-use crate::variety::group_of;
+use crate::placement_scenes::group_of;
 
 /// By how much blocks are appended too late.
 const LATE: Nanos = 300 * MILLI;
 
-/// A node with a flaw.
-pub(crate) struct Flawed {
+/// A mutant of a node.
+pub(crate) struct Mutated {
     inner: Box<dyn Node>,
-    flaw: Flaw,
+    mutant: Mutant,
     sealed: Option<(Epoch, LeaderId)>,
     held: Option<Fact>,
     seen: BTreeMap<&'static str, u64>,
@@ -44,13 +44,13 @@ pub(crate) struct Flawed {
     late: VecDeque<(Nanos, Effect)>,
 }
 
-impl Flawed {
-    /// Gives a node a flaw.
+impl Mutated {
+    /// Makes a mutant of a node.
     #[must_use]
-    pub(crate) fn new(inner: Box<dyn Node>, flaw: Flaw) -> Self {
+    pub(crate) fn new(inner: Box<dyn Node>, mutant: Mutant) -> Self {
         Self {
             inner,
-            flaw,
+            mutant,
             sealed: None,
             held: None,
             seen: BTreeMap::new(),
@@ -69,27 +69,30 @@ impl Flawed {
     }
 
     fn bend_input(&mut self, input: Input) -> Input {
-        match (self.flaw, input) {
-            (Flaw::IgnoresDrains | Flaw::DismissesAtOnce, Input::Message(packet))
+        match (self.mutant, input) {
+            (Mutant::IgnoresDrains | Mutant::DismissesAtOnce, Input::Message(packet))
                 if packet.subject.ends_with(".ctl.drain") =>
             {
                 Input::Message(self.bend_drain(packet))
             }
-            (flaw @ (Flaw::SharesExclusive | Flaw::RefusesPlaces), Input::Message(mut packet)) => {
+            (
+                mutant @ (Mutant::SharesExclusive | Mutant::RefusesPlaces),
+                Input::Message(mut packet),
+            ) => {
                 if packet.subject.contains(".l.worker.")
                     && let Ok(beat) = decode::<WorkerBeat>(&packet.bytes)
                 {
-                    packet.bytes = encode(&bend_beat(flaw, beat)).into();
+                    packet.bytes = encode(&bend_beat(mutant, beat)).into();
                 }
                 Input::Message(packet)
             }
-            (Flaw::ForgetsDrains, Input::Store(token, reply)) => {
+            (Mutant::ForgetsDrains, Input::Store(token, reply)) => {
                 Input::Store(token, bend_placement(reply))
             }
-            (Flaw::ForgetsDrains, Input::Placement(reply)) => {
+            (Mutant::ForgetsDrains, Input::Placement(reply)) => {
                 Input::Placement(bend_placement(reply))
             }
-            (Flaw::MisreportsOpens, Input::Message(packet)) => {
+            (Mutant::MisreportsOpens, Input::Message(packet)) => {
                 if packet.subject.ends_with(".order")
                     && let Ok(order) = decode::<GrantBatch<'_>>(&packet.bytes)
                 {
@@ -111,7 +114,7 @@ impl Flawed {
             return packet;
         };
         let worker = drain.incarnation;
-        if self.flaw == Flaw::DismissesAtOnce {
+        if self.mutant == Mutant::DismissesAtOnce {
             let leave = self.reign.filter(|_| drain.draining);
             self.extra = leave.map(|(epoch, leader)| Effect::Publish {
                 subject: format!("{within}.w.{worker}.leave").into(),
@@ -140,7 +143,7 @@ impl Flawed {
         else {
             return input;
         };
-        if self.flaw != Flaw::IgnoresEpochs || !packet.subject.ends_with(".order") {
+        if self.mutant != Mutant::IgnoresEpochs || !packet.subject.ends_with(".order") {
             return input;
         }
         if let Ok(order) = decode::<GrantBatch<'_>>(&packet.bytes) {
@@ -165,18 +168,18 @@ impl Flawed {
     }
 
     fn bend(&mut self, effect: Effect, out: &mut Vec<Effect>) {
-        match (self.flaw, effect) {
-            (Flaw::RunsTwice, Effect::Fact(fact @ Fact::Worker(_, WorkerFact::Ran { .. }))) => {
+        match (self.mutant, effect) {
+            (Mutant::RunsTwice, Effect::Fact(fact @ Fact::Worker(_, WorkerFact::Ran { .. }))) => {
                 let twice = self.nth("ran") == 40;
                 out.extend(twice.then(|| Effect::Fact(fact.clone())));
                 out.push(Effect::Fact(fact));
             }
-            (Flaw::SkipsAnOp, Effect::Fact(fact @ Fact::Worker(_, WorkerFact::Ran { .. }))) => {
+            (Mutant::SkipsAnOp, Effect::Fact(fact @ Fact::Worker(_, WorkerFact::Ran { .. }))) => {
                 let skipped = self.nth("ran") == 40;
                 out.extend((!skipped).then_some(Effect::Fact(fact)));
             }
             (
-                Flaw::SwapsStarts,
+                Mutant::SwapsStarts,
                 Effect::Fact(fact @ Fact::Worker(_, WorkerFact::Started { .. })),
             ) => match self.held.take() {
                 Some(held) => out.extend([fact, held].map(Effect::Fact)),
@@ -184,22 +187,22 @@ impl Flawed {
                 None => out.push(Effect::Fact(fact)),
             },
             (
-                flaw @ (Flaw::HidesGaps | Flaw::NamesTooLittle | Flaw::GivesNoReason),
+                mutant @ (Mutant::HidesGaps | Mutant::NamesTooLittle | Mutant::GivesNoReason),
                 Effect::Store(token, StoreRequest::Append { subject, id, bytes }),
             ) => {
-                let bytes = bend_gaps(&bytes, flaw);
+                let bytes = bend_gaps(&bytes, mutant);
                 let request = StoreRequest::Append { subject, id, bytes };
                 out.push(Effect::Store(token, request));
             }
             (
-                flaw,
+                _,
                 Effect::Publish {
                     subject,
                     reply,
                     bytes,
                 },
             ) => {
-                if let Some(bytes) = self.bend_message(flaw, &subject, bytes) {
+                if let Some(bytes) = self.bend_message(&subject, bytes) {
                     out.push(Effect::Publish {
                         subject,
                         reply,
@@ -226,100 +229,109 @@ impl Flawed {
         })
     }
 
-    fn bend_message(&mut self, flaw: Flaw, subject: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
+    /// A message as it is sent, if it is.
+    fn bend_message(&mut self, subject: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
         if let Ok(reply) = decode::<SealReply>(&bytes)
-            && let Some(mut answer) = reply.sealed
+            && let Some(answer) = reply.sealed.clone()
         {
             self.sealed = Some((answer.epoch, answer.leader));
-            if matches!(flaw, Flaw::ForgetsNames | Flaw::ForgetsTail) {
-                answer.named.clear();
-                if flaw == Flaw::ForgetsTail {
-                    answer.tail.clear();
-                }
-                let sealed = Some(answer);
-                return Some(encode(&SealReply { sealed, ..reply }));
-            }
-        }
-        if flaw == Flaw::IgnoresDrains
-            && subject.ends_with(".administrator")
-            && let Ok(mut status) = decode::<Status>(&bytes)
-        {
-            for worker in &mut status.workers {
-                worker.draining |= self.drained.contains(&worker.incarnation);
-            }
-            return Some(encode(&status));
-        }
-        if flaw == Flaw::DismissesAtOnce
-            && subject.ends_with(".order")
-            && let Ok(order) = decode::<GrantBatch<'_>>(&bytes)
-        {
-            self.reign = Some((order.epoch, order.leader));
-        }
-        if matches!(flaw, Flaw::LosesADevice | Flaw::RepeatsADevice)
-            && subject.contains(".dn.inbox.")
-            && let Ok(mut answer) = decode::<OpenAnswer>(&bytes)
-            && let (Some(first), Some(mut last)) = (&answer.opened, answer.others.pop())
-        {
-            if flaw == Flaw::RepeatsADevice {
-                last.incarnation = first.incarnation;
-                answer.others.push(last);
-            }
-            return Some(encode(&answer));
-        }
-        if flaw == Flaw::BlamesDevices
-            && subject.ends_with(".leader")
-            && let Ok(mut notice) = decode::<LeaderNotice>(&bytes)
-            && let Some(why) = &mut notice.ended
-        {
-            why.code = Code::DeviceLost;
-            return Some(encode(&notice));
-        }
-        if flaw == Flaw::ForgetsUse
-            && subject.contains(".s.usage.")
-            && let Ok(mut usage) = decode::<Usage>(&bytes)
-            && usage.sessions.len() > 1
-        {
-            usage.sessions.remove(0);
-            return Some(encode(&usage));
+            return Some(self.bend_seal(reply, answer).unwrap_or(bytes));
         }
         if subject.contains(".l.done.") {
-            if flaw == Flaw::NeverReports {
-                return None;
-            }
-            if let Ok(mut done) = decode::<Done<'_>>(&bytes)
-                && flaw == Flaw::WrongChain
-                && done.accepted > 3
-            {
-                done.chain = Chain::default();
-                return Some(encode(&done));
-            }
-            if flaw == Flaw::MisreportsOpens
-                && let Ok(done) = decode::<Done<'_>>(&bytes)
-            {
-                return Some(self.bend_opens(&done));
-            }
+            return self.bend_done(bytes);
         }
-        if flaw == Flaw::InventsOps
-            && subject.ends_with(".order")
-            && let Ok(order) = decode::<GrantBatch<'_>>(&bytes)
-        {
-            let rows: Vec<_> = order
-                .grants
-                .iter()
-                .map(|mut grant| {
-                    grant.last += if grant.last > 0 { 1_000_000 } else { 0 };
-                    grant
-                })
-                .collect();
-            let mut packed = Vec::new();
-            let grants = Column::pack(&rows, &mut packed);
-            return Some(encode(&GrantBatch {
-                grants,
-                ..order.clone()
-            }));
-        }
-        Some(bytes)
+        let bent = match self.mutant {
+            Mutant::DismissesAtOnce | Mutant::InventsOps if subject.ends_with(".order") => {
+                self.bend_orders(&bytes)
+            }
+            Mutant::IgnoresDrains if subject.ends_with(".administrator") => {
+                self.bend_status(&bytes)
+            }
+            Mutant::LosesADevice | Mutant::RepeatsADevice if subject.contains(".dn.inbox.") => {
+                bend_answer(self.mutant, &bytes)
+            }
+            Mutant::BlamesDevices if subject.ends_with(".leader") => bend_notice(&bytes),
+            Mutant::ForgetsUse if subject.contains(".s.usage.") => bend_usage(&bytes),
+            _ => None,
+        };
+        Some(bent.unwrap_or(bytes))
     }
+
+    fn bend_seal(&self, reply: SealReply, mut answer: SealAnswer) -> Option<Vec<u8>> {
+        let forgets = matches!(self.mutant, Mutant::ForgetsNames | Mutant::ForgetsTail);
+        forgets.then(|| {
+            answer.named.clear();
+            if self.mutant == Mutant::ForgetsTail {
+                answer.tail.clear();
+            }
+            let sealed = Some(answer);
+            encode(&SealReply { sealed, ..reply })
+        })
+    }
+
+    fn bend_status(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut status = decode::<Status>(bytes).ok()?;
+        for worker in &mut status.workers {
+            worker.draining |= self.drained.contains(&worker.incarnation);
+        }
+        Some(encode(&status))
+    }
+
+    /// Reports of a worker, if they are sent.
+    fn bend_done(&self, bytes: Vec<u8>) -> Option<Vec<u8>> {
+        let bent = match (self.mutant, decode::<Done<'_>>(&bytes)) {
+            (Mutant::NeverReports, _) => return None,
+            (Mutant::WrongChain, Ok(mut done)) if done.accepted > 3 => {
+                done.chain = Chain::default();
+                Some(encode(&done))
+            }
+            (Mutant::MisreportsOpens, Ok(done)) => Some(self.bend_opens(&done)),
+            _ => None,
+        };
+        Some(bent.unwrap_or(bytes))
+    }
+
+    fn bend_orders(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let order = decode::<GrantBatch<'_>>(bytes).ok()?;
+        if self.mutant == Mutant::DismissesAtOnce {
+            self.reign = Some((order.epoch, order.leader));
+            return None;
+        }
+        let rows = order.grants.iter().map(|mut grant| {
+            grant.last += if grant.last > 0 { 1_000_000 } else { 0 };
+            grant
+        });
+        let (rows, mut packed) = (rows.collect::<Vec<_>>(), Vec::new());
+        let grants = Column::pack(&rows, &mut packed);
+        Some(encode(&GrantBatch {
+            grants,
+            ..order.clone()
+        }))
+    }
+}
+
+fn bend_answer(mutant: Mutant, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut answer = decode::<OpenAnswer>(bytes).ok()?;
+    let (first, mut last) = (answer.opened.as_ref()?.incarnation, answer.others.pop()?);
+    if mutant == Mutant::RepeatsADevice {
+        last.incarnation = first;
+        answer.others.push(last);
+    }
+    Some(encode(&answer))
+}
+
+fn bend_notice(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut notice = decode::<LeaderNotice>(bytes).ok()?;
+    notice.ended.as_mut()?.code = Code::DeviceLost;
+    Some(encode(&notice))
+}
+
+fn bend_usage(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut usage = decode::<Usage>(bytes).ok()?;
+    (usage.sessions.len() > 1).then(|| {
+        usage.sessions.remove(0);
+        encode(&usage)
+    })
 }
 
 /// What a leader reads of a placement.
@@ -337,8 +349,8 @@ fn bend_placement(mut reply: StoreReply) -> StoreReply {
 }
 
 /// What a leader takes a worker for.
-fn bend_beat(flaw: Flaw, mut beat: WorkerBeat) -> WorkerBeat {
-    if flaw == Flaw::RefusesPlaces {
+fn bend_beat(mutant: Mutant, mut beat: WorkerBeat) -> WorkerBeat {
+    if mutant == Mutant::RefusesPlaces {
         beat.exclusive = true;
     } else if beat.exclusive {
         beat.group = Some(apart(&group_of(beat.group)));
@@ -352,14 +364,14 @@ pub(crate) fn apart(group: &Tenant) -> Tenant {
     format!("{group}-apart").parse().expect("a valid name")
 }
 
-impl Node for Flawed {
+impl Node for Mutated {
     fn handle(&mut self, io: &mut Io, input: Input) {
         let input = self.bend_input(input);
         self.inner.handle(io, input);
         let mut bent = Vec::with_capacity(io.effects.len());
         for effect in std::mem::take(&mut io.effects) {
             let append = matches!(effect, Effect::Store(_, StoreRequest::Append { .. }));
-            if self.flaw == Flaw::AppendsLate && append {
+            if self.mutant == Mutant::AppendsLate && append {
                 self.late.push_back((io.now + LATE, effect));
             } else {
                 self.bend(effect, &mut bent);

@@ -1,39 +1,38 @@
 //! The processes of a scene.
 
 use bus_schemas::subject::Subjects;
-use bus_schemas::{ClusterSettings, Groups, Incarnation, LeaderId, TenantSettings};
+use bus_schemas::{ClusterSettings, Groups, Incarnation, LeaderId, Tenant, TenantSettings};
 use gpu_worker_core::sequencer::{Config, Identity};
 use sim_cluster::{
-    ClientNode, Factory, LeaderNode, Node, Random, Reports, WorkerNode, WorkerSettings,
+    ClientNode, Factory, LeaderNode, MILLI, Node, Random, Reports, Role, WorkerNode, WorkerSettings,
 };
 
-use super::*;
 use crate::administrator::{Administrator, Errand};
 use crate::device::SMS;
-use crate::faults::Strike;
-use crate::flaw::{Flawed, apart};
-use crate::jobs::{ModelDevice, Wrong};
-use crate::scene::{Customer, Machine};
+use crate::faults::{Fault, Strike, Target};
+use crate::jobs::ModelDevice;
+use crate::mutants::{Mutant, Mutated, apart};
+use crate::scene::{Customer, Machine, Scene};
 use crate::session::ModelProgram;
 
 /// Makes the processes of a scene.
-pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Factory {
+pub(super) fn factory(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> Factory {
     let (name, settings) = (name.clone(), scene.settings.clone());
     let (tenants, clients) = (scene.accounts(), scene.clients.clone());
     let (machines, capacity) = (scene.workers.clone(), scene.capacity);
     let errands = errands(&scene.faults);
     Box::new(move |role, number, life, mut random| {
-        let flawed = |node: Box<dyn Node>, has: bool| match flaw {
-            Some(flaw) if has => Box::new(Flawed::new(node, flaw)) as Box<dyn Node>,
+        let mutated = |node: Box<dyn Node>, has: bool| match mutant {
+            Some(mutant) if has => Box::new(Mutated::new(node, mutant)) as Box<dyn Node>,
             _ => node,
         };
         match role {
             Role::Leader => {
                 let id = LeaderId(random.draw());
                 let (mut settings, mut tenants) = (settings.clone(), tenants.clone());
-                mislead(flaw, &mut settings, &mut tenants, &machines);
+                mislead(mutant, &mut settings, &mut tenants, &machines);
                 let node = LeaderNode::new(&name, id, settings, tenants);
-                flawed(Box::new(node), flaw.is_some_and(Flaw::of_leader))
+                mutated(Box::new(node), mutant.is_some_and(Mutant::of_leader))
             }
             Role::Worker => {
                 let own = machines.iter().find(|machine| machine.number == number);
@@ -42,8 +41,8 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Facto
                     gpu: number,
                     capacity,
                 };
-                let node = worker(&name, identity, own, flaw);
-                flawed(Box::new(node), flaw.is_some_and(Flaw::of_worker))
+                let node = worker(&name, identity, own, mutant);
+                mutated(Box::new(node), mutant.is_some_and(Mutant::of_worker))
             }
             Role::Administrator => Box::new(Administrator::new(&name, errands.clone())),
             Role::Client => {
@@ -56,7 +55,7 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Facto
 
 /// Has leaders take settings for others.
 fn mislead(
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
     settings: &mut ClusterSettings,
     tenants: &mut [(Tenant, TenantSettings)],
     machines: &[Machine],
@@ -65,17 +64,17 @@ fn mislead(
     let mut each = |change: &dyn Fn(&mut TenantSettings)| {
         tenants.iter_mut().for_each(|(_, tenant)| change(tenant));
     };
-    match flaw {
-        Some(Flaw::WideWindow) => settings.window_ns *= 100,
-        Some(Flaw::KeepsAll) => settings.record_buffer *= 10_000,
-        Some(Flaw::GivesUpEarly) => settings.record_buffer /= 16,
-        Some(Flaw::IgnoresTargets) => each(&|tenant| tenant.slo_ns = 0),
-        Some(Flaw::EqualWeights) => each(&|tenant| tenant.weight = 1),
-        Some(Flaw::IgnoresGroups) => {
+    match mutant {
+        Some(Mutant::WideWindow) => settings.window_ns *= 100,
+        Some(Mutant::KeepsAll) => settings.record_buffer *= 10_000,
+        Some(Mutant::GivesUpEarly) => settings.record_buffer /= 16,
+        Some(Mutant::IgnoresTargets) => each(&|tenant| tenant.slo_ns = 0),
+        Some(Mutant::EqualWeights) => each(&|tenant| tenant.weight = 1),
+        Some(Mutant::IgnoresGroups) => {
             let all = Groups::new(groups).unwrap_or_default();
             each(&|tenant| tenant.groups = all.clone());
         }
-        Some(Flaw::SharesExclusive) => each(&|tenant| share(tenant, &groups)),
+        Some(Mutant::SharesExclusive) => each(&|tenant| share(tenant, &groups)),
         _ => {}
     }
 }
@@ -84,14 +83,14 @@ fn worker(
     name: &Tenant,
     identity: Identity,
     own: Option<&Machine>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 ) -> WorkerNode<ModelDevice> {
     let incarnation = identity.incarnation;
     // Both kinds of device, whatever the seed.
     let preemptive = incarnation.0.is_multiple_of(2);
-    // Tails in one message, and in several of few grants each. A flaw bends the one.
+    // Tails in one message, and in several of few grants each. A mutant bends the one.
     let seal_rows = match incarnation.0 % 3 {
-        _ if flaw.is_some() => usize::MAX,
+        _ if mutant.is_some() => usize::MAX,
         0 => 2,
         1 => 40,
         _ => usize::MAX,
@@ -108,13 +107,9 @@ fn worker(
         group: own.and_then(|own| own.group.clone()),
         exclusive: own.is_some_and(|own| own.exclusive),
         reports: Reports::Always(250 * MILLI),
-        admits_all: flaw == Some(Flaw::IgnoresQuota),
+        admits_all: mutant == Some(Mutant::IgnoresQuota),
     };
-    let wrong = Wrong {
-        ignores_stop: flaw == Some(Flaw::IgnoresStop),
-        skips_address_check: flaw == Some(Flaw::SkipsAddressCheck),
-    };
-    let device = ModelDevice::new(incarnation, preemptive, wrong);
+    let device = ModelDevice::new(incarnation, preemptive, mutant);
     WorkerNode::new(Subjects::new(name), settings, device)
 }
 

@@ -1,0 +1,164 @@
+//! Messages that a worker hears.
+
+use super::*;
+
+impl<D: Device> WorkerNode<D> {
+    pub(super) fn message(&mut self, io: &mut Io, packet: &Packet) {
+        let bytes = &packet.bytes;
+        match self.subjects.parse_worker(&packet.subject) {
+            Some(WorkerSubject::GrantBatch) => {
+                if let Ok(order) = decode::<GrantBatch<'_>>(bytes) {
+                    self.event(io, None, Event::GrantBatch(&order));
+                }
+            }
+            Some(WorkerSubject::Seal) => {
+                if let Ok(seal) = decode::<Seal>(bytes) {
+                    self.event(io, packet.reply.as_deref(), Event::Seal(&seal));
+                }
+            }
+            Some(WorkerSubject::Lost) => {
+                if let Ok(lost) = decode::<Lost>(bytes) {
+                    self.event(io, None, Event::Lost(&lost));
+                }
+            }
+            Some(WorkerSubject::Leave) => {
+                if let Ok(leave) = decode::<Leave>(bytes) {
+                    self.event(io, None, Event::Leave(&leave));
+                }
+            }
+            Some(WorkerSubject::Tenant(tenant, session, what)) => {
+                self.tenant(io, &tenant, session, what, bytes);
+            }
+            None => {}
+        }
+    }
+
+    fn tenant(
+        &mut self,
+        io: &mut Io,
+        tenant: &Tenant,
+        session: SessionId,
+        what: ToWorker,
+        bytes: &[u8],
+    ) {
+        match what {
+            ToWorker::Batch => {
+                if let Ok(batch) = decode::<Batch<'_>>(bytes) {
+                    self.batch(io, tenant, session, &batch);
+                }
+            }
+            ToWorker::State => {
+                if let Ok(state) = decode(bytes) {
+                    let event = Event::ClientState {
+                        tenant,
+                        session,
+                        state,
+                    };
+                    self.event(io, None, event);
+                }
+            }
+            ToWorker::Data => {
+                if let Ok(chunk) = decode::<DataChunk<'_>>(bytes) {
+                    self.chunk(io, tenant, session, &chunk);
+                }
+            }
+        }
+    }
+
+    fn batch(&mut self, io: &mut Io, tenant: &Tenant, session: SessionId, batch: &Batch<'_>) {
+        let Ok(ops) = batch.ops() else {
+            return;
+        };
+        let kept: Vec<D::Op> = ops.iter().map(|op| D::keep(&op)).collect();
+        let (mut outs, mut staged, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, op) in (batch.first..).zip(ops.iter()) {
+            match op.op {
+                Op::CopyOut { bytes, .. } => outs.push((number, bytes)),
+                Op::Sync => outs.push((number, 0)),
+                Op::LoadModule { hash, .. } if !self.images.contains(&(tenant.clone(), hash)) => {
+                    loads.push((number, hash));
+                }
+                Op::CopyIn { transfer, .. } if transfer != 0 => staged.push((number, transfer)),
+                _ => {}
+            }
+        }
+        let event = BatchEvent {
+            tenant,
+            session,
+            first: batch.first,
+            count: batch.count,
+            results: batch.results,
+            bytes: (batch.descriptors.len() + batch.blob.len()) as u64,
+            outs: &outs,
+            staged: &staged,
+            loads: &loads,
+        };
+        let mut actions = Vec::new();
+        self.core.handle(io.now, Event::Batch(event), &mut actions);
+        for action in &actions {
+            if let Action::Keep {
+                session: of,
+                first,
+                count,
+                skip,
+            } = *action
+            {
+                let (skip, count) = (skip as usize, count as usize);
+                match kept.get(skip..skip + count) {
+                    Some(part) => {
+                        let place = self.place(of, tenant);
+                        place.ops.extend((first..).zip(part.iter().cloned()));
+                    }
+                    None => broken(io, "kept what was not sent"),
+                }
+            }
+        }
+        self.carry_out(io, None, actions);
+    }
+
+    fn chunk(&mut self, io: &mut Io, tenant: &Tenant, session: SessionId, chunk: &DataChunk<'_>) {
+        let known = chunk
+            .module()
+            .is_some_and(|hash| self.images.contains(&(tenant.clone(), hash)));
+        let image = match known {
+            true => ImageState::Ready,
+            false => ImageState::Unknown,
+        };
+        let event = ChunkEvent {
+            tenant,
+            session,
+            transfer: chunk.transfer,
+            total: chunk.total,
+            offset: chunk.offset,
+            bytes: chunk.bytes.len() as u64,
+            module: chunk.module(),
+            image,
+        };
+        let mut actions = Vec::new();
+        self.core.handle(io.now, Event::Chunk(event), &mut actions);
+        for action in &actions {
+            // An image that is here already is whole with its first chunk, which may come before
+            // the session's first batch.
+            if let Action::Whole { session: of, .. } = *action {
+                self.place(of, tenant);
+            }
+            if let Action::Store {
+                session: of,
+                transfer,
+                total,
+                offset,
+            } = *action
+            {
+                let place = self.place(of, tenant);
+                let buffer = &mut place.transfers.entry(transfer).or_default().bytes;
+                buffer.resize(total as usize, 0);
+                let end = offset as usize + chunk.bytes.len();
+                match buffer.get_mut(offset as usize..end) {
+                    Some(part) => part.copy_from_slice(chunk.bytes),
+                    None => broken(io, "stored a chunk outside its transfer"),
+                }
+            }
+        }
+        self.carry_out(io, None, actions);
+    }
+}

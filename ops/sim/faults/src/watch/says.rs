@@ -1,0 +1,175 @@
+//! Facts that nodes say, handed to the checkers.
+
+use bus_schemas::Incarnation;
+use sim_cluster::{ClientFact, LeaderFact, Nanos, NodeId, WorkerFact};
+
+use super::Watch;
+use crate::check::{Verdict, Violation};
+
+impl Watch {
+    pub(super) fn leader_says(&mut self, from: NodeId, fact: &LeaderFact) -> Verdict {
+        match *fact {
+            LeaderFact::Cut {
+                epoch,
+                number,
+                bytes,
+                gap,
+            } => self.keeping.cut(from, (epoch, number), (bytes, gap)),
+            LeaderFact::Recorded { epoch, number } => {
+                self.keeping.acknowledged(from, (epoch, number));
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn client_says(&mut self, now: Nanos, from: NodeId, fact: ClientFact) -> Verdict {
+        match fact {
+            ClientFact::Asked {
+                nonce,
+                tenant,
+                devices,
+            } => {
+                self.sessions.asked(from, nonce);
+                self.places.asked(now, (from, nonce), tenant, devices);
+                Ok(())
+            }
+            ClientFact::Opened {
+                nonce,
+                tenant,
+                devices,
+                doomed,
+            } => {
+                self.places.had(from, nonce, &devices)?;
+                let mut doomed = doomed;
+                devices.iter().try_for_each(|opened| {
+                    let (session, worker) = (opened.session, opened.incarnation);
+                    let doomed = std::mem::take(&mut doomed);
+                    let request = (from, nonce);
+                    self.sessions
+                        .opened(request, tenant.clone(), session, worker, doomed)
+                })
+            }
+            ClientFact::Declined { nonce, code } => self.places.declined(now, (from, nonce), code),
+            ClientFact::Refused { failure } => Err(Violation::new("honest", failure.to_string())),
+            ClientFact::Submitted {
+                session,
+                op,
+                print,
+                answered,
+                memory,
+            } => {
+                if let Some(change) = memory {
+                    self.memory.pushed(session, op, change);
+                }
+                self.sessions.submitted(session, op, print, answered)
+            }
+            ClientFact::Closing { session } => {
+                self.sessions.closing(session);
+                Ok(())
+            }
+            ClientFact::Answered { session, op, right } => {
+                self.sessions.answered(session, op, right)
+            }
+            ClientFact::Failed {
+                session,
+                op,
+                failure,
+            } => {
+                self.places.failed(session, failure.code)?;
+                let denied = self.memory.denied.contains(&session);
+                self.sessions.failed(session, op, &failure, denied)
+            }
+            ClientFact::Ended { session } => {
+                self.places.left(session);
+                self.sessions.ended(session)
+            }
+        }
+    }
+
+    pub(super) fn worker_says(
+        &mut self,
+        now: Nanos,
+        from: NodeId,
+        worker: Incarnation,
+        fact: WorkerFact,
+    ) -> Verdict {
+        match fact {
+            WorkerFact::Began { gpu } => {
+                self.workers.insert(from, worker);
+                self.positions.began(worker, gpu);
+                self.places.began(worker, gpu);
+                Ok(())
+            }
+            WorkerFact::Started {
+                position,
+                session,
+                first,
+                last,
+            } => self
+                .positions
+                .started(worker, position, session, (first, last)),
+            WorkerFact::Ran { session, op, print } => self.sessions.ran(worker, session, op, print),
+            WorkerFact::Device { session, open } => {
+                self.memory.device(worker, session, open)?;
+                self.places.device(now, worker, session, open)?;
+                self.sessions.device(worker, session, open)
+            }
+            WorkerFact::Settled {
+                position,
+                session,
+                outcome,
+                ..
+            } => {
+                self.sessions.settled(session, outcome);
+                self.positions.settled(worker, position, outcome)
+            }
+            WorkerFact::Accounted { block } => {
+                self.accounts.take(&block);
+                Ok(())
+            }
+            fact => self.use_of(now, worker, fact),
+        }
+    }
+
+    /// What a worker says of memory and time that were used.
+    fn use_of(&mut self, now: Nanos, worker: Incarnation, fact: WorkerFact) -> Verdict {
+        match fact {
+            WorkerFact::Touched {
+                session,
+                op,
+                address,
+                bytes,
+            } => self.memory.touched(session, op, (address, bytes)),
+            WorkerFact::Held {
+                session,
+                most,
+                resident,
+            } => {
+                if let (Some(bytes), Some(tenant)) = (resident, self.memory.tenant(session)) {
+                    self.credits.resident(now, worker, (session, tenant), bytes);
+                }
+                self.places.held(now, worker, session, most);
+                self.memory.held(worker, session, most)
+            }
+            WorkerFact::Denied { session, op } => self.memory.denied(worker, session, op),
+            WorkerFact::Used {
+                session,
+                launches,
+                device_ns,
+                sm_ns,
+            } => {
+                if let Some(tenant) = self.memory.tenant(session) {
+                    let used = [launches, device_ns, sm_ns];
+                    self.credits.used(worker, tenant, used);
+                    self.accounts.used(worker, tenant, device_ns);
+                }
+                self.stops.used(worker, session, device_ns)
+            }
+            WorkerFact::Stopped { session, ran } => {
+                self.stops.stopped(worker, session, ran);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
