@@ -7,7 +7,7 @@ use std::time::Duration;
 use bus_schemas::{Code, OpenAnswer, Rejected, decode};
 use futures_util::StreamExt;
 
-use crate::stage::{Scene, plan};
+use crate::loaded::{LoadedCluster, plan};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -46,13 +46,13 @@ loop:
 ";
 
 struct Bench {
-    scene: Scene,
+    loaded: LoadedCluster,
     ptx: std::path::PathBuf,
 }
 
 impl Bench {
     fn warploom(&self, arguments: &[&str]) -> Output {
-        let credentials = self.scene.stage.cluster.credentials();
+        let credentials = self.loaded.demo.cluster.credentials();
         std::process::Command::new(env!("CARGO_BIN_EXE_warploom"))
             .args(arguments)
             .env("WARPLOOM_BROKER_CREDENTIALS", credentials)
@@ -93,17 +93,17 @@ async fn start_with(quota: u64, settings: &[(&str, &str)]) -> Bench {
     let plans = [plan("busy", "search", 2)];
     let mut guest = plan("guest", "search", 1);
     guest.settings.quota = quota;
-    let mut scene = Scene::start_with(1, 1, &plans, settings).await;
-    scene.guest("guest", &guest.settings).await;
-    let ptx = scene.stage.cluster.options().state_dir.join("kernels.ptx");
+    let mut loaded = LoadedCluster::start_with(1, 1, &plans, settings).await;
+    loaded.guest("guest", &guest.settings).await;
+    let ptx = loaded.demo.cluster.options().state_dir.join("kernels.ptx");
     std::fs::write(&ptx, KERNELS).expect("written");
-    Bench { scene, ptx }
+    Bench { loaded, ptx }
 }
 
 /// The busy tenant had only verified answers, and still has them.
 async fn nobody_noticed(bench: Bench) {
-    bench.scene.progress(3, SOON).await;
-    bench.scene.settle().await;
+    bench.loaded.progress(3, SOON).await;
+    bench.loaded.settle().await;
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn tenants_and_watchdog() {
         said.contains("E-TENANT-UNKNOWN") || said.contains("E-BROKER-TENANT"),
         "{said}"
     );
-    bench.scene.progress(1, SOON).await;
+    bench.loaded.progress(1, SOON).await;
     bench.expect("forever", &["E-KERNEL-WATCHDOG", "forever"]);
     nobody_noticed(bench).await;
 }
@@ -235,8 +235,8 @@ async fn throw_garbage(client: &async_nats::Client, root: &str, subjects: &[Stri
 #[tokio::test]
 async fn garbage_on_every_subject() {
     let bench = start().await;
-    let scene = &bench.scene;
-    let (client, names, opened) = scene.join("guest").await;
+    let loaded = &bench.loaded;
+    let (client, names, opened) = loaded.join("guest").await;
     let (worker, session) = (opened.incarnation, opened.session);
     let root = names.all();
     let root = root.trim_end_matches('>');
@@ -279,7 +279,7 @@ async fn garbage_on_every_subject() {
         told.failure
     );
     // Whoever holds the cluster's own login can say anything; it breaks nothing either.
-    let busy = scene.stage.tenants[0].session().expect("it is at work");
+    let busy = loaded.demo.tenants[0].session().expect("it is at work");
     let as_cluster = [
         format!("t.busy.dn.{busy}.worker"),
         format!("t.busy.dn.{busy}.result"),
@@ -297,7 +297,7 @@ async fn garbage_on_every_subject() {
         "s.ctl.hold".to_owned(),
         "s.ctl.kill".to_owned(),
     ];
-    throw_garbage(scene.stage.administrator.client(), root, &as_cluster).await;
+    throw_garbage(loaded.demo.administrator.client(), root, &as_cluster).await;
     a_newer_request(&client, root).await;
     an_answer_goes_to_whoever_asked(&bench, &client, root).await;
     drop(client);
@@ -319,7 +319,7 @@ async fn a_newer_request(client: &async_nats::Client, root: &str) {
 /// The broker does not check reply subjects: the leader must not be made to speak to another
 /// tenant.
 async fn an_answer_goes_to_whoever_asked(bench: &Bench, client: &async_nats::Client, root: &str) {
-    let administrator = bench.scene.stage.administrator.client();
+    let administrator = bench.loaded.demo.administrator.client();
     let theirs = format!("{root}t.busy.dn.inbox.theirs");
     let mut heard = administrator
         .subscribe(theirs.clone())

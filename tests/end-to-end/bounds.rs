@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bus_schemas::{Code, TenantSettings};
 use client_agent::{Client, Session, Settings};
 
-use crate::stage::Scene;
+use crate::loaded::LoadedCluster;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -20,12 +20,12 @@ const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
 }";
 
 /// A tenant, and how its programs connect.
-async fn guest(scene: &mut Scene, name: &str, quota: u64) -> Settings {
+async fn guest(loaded: &mut LoadedCluster, name: &str, quota: u64) -> Settings {
     let settings = TenantSettings {
         quota,
         ..TenantSettings::default()
     };
-    scene.guest(name, &settings).await
+    loaded.guest(name, &settings).await
 }
 
 /// Launches `deep` and reads what its threads found and left.
@@ -44,9 +44,9 @@ fn deep(session: &Session, blocks: u32, threads: u32) -> Result<u32, client_agen
 #[tokio::test]
 async fn the_blocks_of_a_kernel_count_against_the_quota_while_it_runs() {
     let settings = [("worker.device", "cpu"), ("worker.watchdog", "60s")];
-    let mut scene = Scene::idle(1, 1, &[], &settings).await;
+    let mut loaded = LoadedCluster::idle(1, 1, &[], &settings).await;
     // A block of 1,024 threads takes 64 MiB, one of 256 threads 16 MiB.
-    let settings = guest(&mut scene, "guest", 40 << 20).await;
+    let settings = guest(&mut loaded, "guest", 40 << 20).await;
     let played = tokio::task::spawn_blocking(move || {
         let client = Client::connect(settings).expect("a broker");
         for round in 0..2 {
@@ -74,8 +74,8 @@ async fn a_kernel_of_a_program_that_is_gone_ends_and_frees_its_place() {
         ("worker.watchdog", "3600s"),
         ("leader.connection_lost", "1s"),
     ];
-    let mut scene = Scene::idle(1, 1, &[], &settings).await;
-    let settings = guest(&mut scene, "guest", 0).await;
+    let mut loaded = LoadedCluster::idle(1, 1, &[], &settings).await;
+    let settings = guest(&mut loaded, "guest", 0).await;
     let launched = tokio::task::spawn_blocking(move || {
         let client = Client::connect(settings).expect("a broker");
         let session = client.open().expect("a session");
@@ -92,13 +92,13 @@ async fn a_kernel_of_a_program_that_is_gone_ends_and_frees_its_place() {
     launched.await.expect("under way");
     let asked = Instant::now();
     loop {
-        let status = scene.stage.administrator.status(TIMEOUT).await;
+        let status = loaded.demo.administrator.status(TIMEOUT).await;
         let status = status.expect("a leader");
         if status.workers.iter().all(|worker| worker.sessions == 0) {
             break;
         }
         if asked.elapsed() > TIMEOUT {
-            scene.panic("the session is still there");
+            loaded.panic("the session is still there");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

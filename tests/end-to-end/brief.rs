@@ -8,8 +8,8 @@ use std::time::Duration;
 use bus_schemas::TenantSettings;
 use client_agent::{Client, Settings};
 
+use crate::loaded::{LoadedCluster, plan};
 use crate::order::Tool;
-use crate::stage::{Scene, plan};
 
 const SOON: Duration = Duration::from_secs(60);
 const GUEST: &str = "guest";
@@ -37,8 +37,8 @@ fn sessions(settings: Settings, count: &AtomicU64, stop: &AtomicBool) {
 
 #[tokio::test]
 async fn short_sessions_are_in_the_order_whatever_leader_dies_with_them() {
-    let mut scene = Scene::start(3, 2, &[plan("a", "search", 1)]).await;
-    let settings = scene.guest(GUEST, &TenantSettings::default()).await;
+    let mut loaded = LoadedCluster::start(3, 2, &[plan("a", "search", 1)]).await;
+    let settings = loaded.guest(GUEST, &TenantSettings::default()).await;
     let (count, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
     let programs = (0..PROGRAMS).map(|_| {
         let (settings, count, stop) = (settings.clone(), Arc::clone(&count), Arc::clone(&stop));
@@ -49,23 +49,23 @@ async fn short_sessions_are_in_the_order_whatever_leader_dies_with_them() {
     for _ in 0..=KILLS {
         let before = count.load(Ordering::Relaxed);
         let more = || (count.load(Ordering::Relaxed) > before + 10).then_some(());
-        scene.wait("sessions come and go", SOON, |_| more()).await;
-        epoch = scene.replace_leader(epoch, SOON).await;
+        loaded.wait("sessions come and go", SOON, |_| more()).await;
+        epoch = loaded.replace_leader(epoch, SOON).await;
     }
-    scene.epoch_above(epoch, SOON).await;
+    loaded.epoch_above(epoch, SOON).await;
     stop.store(true, Ordering::Relaxed);
     for program in programs {
         program.join().expect("every result is right");
     }
-    agree(&scene);
-    scene.settle().await;
+    agree(&loaded);
+    loaded.settle().await;
 }
 
 /// Replay, verification and exports say the same of the order, and that it is whole.
-fn agree(scene: &Scene) {
+fn agree(loaded: &LoadedCluster) {
     let tool = Tool {
-        credentials: scene.stage.cluster.credentials(),
-        dir: scene.stage.cluster.options().state_dir.clone(),
+        credentials: loaded.demo.cluster.credentials(),
+        dir: loaded.demo.cluster.options().state_dir.clone(),
     };
     for file in ["run.record", "run.csv"] {
         tool.well(&["order", "export", "--out", file]);

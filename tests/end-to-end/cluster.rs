@@ -9,8 +9,8 @@ use client_agent::{Client, Settings};
 use serde_json::Value;
 use warploom_cli::evidence::Started;
 
+use crate::loaded::{LoadedCluster, plan};
 use crate::run::{text, warploom};
-use crate::stage::{Scene, plan};
 
 const SOON: Duration = Duration::from_secs(30);
 /// Launches of a tenant of which there is more, and less.
@@ -18,9 +18,9 @@ const MANY: u64 = 500;
 const FEW: u64 = 100;
 const KERNEL: &str = include_str!("../../ops/lab/src/bench/long.ptx");
 
-/// Runs a command of an administrator of a scene's cluster.
-pub(crate) fn administrator(scene: &Scene, arguments: &[&str]) -> Output {
-    let cluster = &scene.stage.cluster;
+/// Runs a command of an administrator of a loaded's cluster.
+pub(crate) fn administrator(loaded: &LoadedCluster, arguments: &[&str]) -> Output {
+    let cluster = &loaded.demo.cluster;
     warploom(&cluster.options().state_dir)
         .env("WARPLOOM_BROKER_CREDENTIALS", cluster.credentials())
         .env("WARPLOOM_CLUSTER_NAME", &cluster.options().cluster)
@@ -31,8 +31,8 @@ pub(crate) fn administrator(scene: &Scene, arguments: &[&str]) -> Output {
 
 /// Runs a command that must succeed; gives what it prints.
 #[track_caller]
-pub(crate) fn done(scene: &Scene, arguments: &[&str]) -> String {
-    let output = administrator(scene, arguments);
+pub(crate) fn done(loaded: &LoadedCluster, arguments: &[&str]) -> String {
+    let output = administrator(loaded, arguments);
     let (out, err) = text(&output);
     assert!(output.status.success(), "{arguments:?}: {out}{err}");
     out
@@ -40,8 +40,8 @@ pub(crate) fn done(scene: &Scene, arguments: &[&str]) -> String {
 
 /// The JSON objects a command prints, one a line.
 #[track_caller]
-pub(crate) fn objects(scene: &Scene, arguments: &[&str]) -> Vec<Value> {
-    let said = done(scene, arguments);
+pub(crate) fn objects(loaded: &LoadedCluster, arguments: &[&str]) -> Vec<Value> {
+    let said = done(loaded, arguments);
     let parse = |line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{said}"));
     said.lines().map(parse).collect()
 }
@@ -71,13 +71,13 @@ pub(crate) fn launch(settings: Settings, launches: u64, together: &Barrier) -> S
 
 /// Queues many launches of `high` and few of `low` while grants are held, then lets them go; gives
 /// the gpu positions at which each ran.
-async fn positions(scene: &Scene) -> (Vec<u64>, Vec<u64>) {
-    let administrator = &scene.stage.administrator;
+async fn positions(loaded: &LoadedCluster) -> (Vec<u64>, Vec<u64>) {
+    let administrator = &loaded.demo.administrator;
     let together = Arc::new(Barrier::new(3));
     let guests: Vec<_> = [("high", MANY), ("low", FEW)]
         .into_iter()
         .map(|(tenant, launches)| {
-            let (settings, together) = (scene.login(tenant), together.clone());
+            let (settings, together) = (loaded.login(tenant), together.clone());
             tokio::task::spawn_blocking(move || launch(settings, launches, &together))
         })
         .collect();
@@ -104,7 +104,7 @@ async fn positions(scene: &Scene) -> (Vec<u64>, Vec<u64>) {
         let ended = tokio::time::timeout(SOON, guest).await.expect("in time");
         sessions.push(ended.expect("it is right"));
     }
-    let logs = scene.stage.cluster.started_logs();
+    let logs = loaded.demo.cluster.started_logs();
     let log = std::fs::read_to_string(&logs[0]).expect("the worker's log");
     let started: Vec<Started> = log
         .lines()
@@ -124,13 +124,13 @@ async fn positions(scene: &Scene) -> (Vec<u64>, Vec<u64>) {
 #[tokio::test]
 async fn a_floor_that_is_set_is_kept() {
     let plans = [plan("high", "search", 0), plan("low", "search", 4)];
-    let scene = Scene::idle(2, 1, &plans, &[("worker.device", "cpu")]).await;
-    done(&scene, &["cluster", "set", "learn=off"]);
-    let (high, low) = positions(&scene).await;
+    let loaded = LoadedCluster::idle(2, 1, &plans, &[("worker.device", "cpu")]).await;
+    done(&loaded, &["cluster", "set", "learn=off"]);
+    let (high, low) = positions(&loaded).await;
     assert!(high.last() < low.first(), "{high:?} before {low:?}");
     // Half of what is granted, while it has work: a fifth of the other's is enough for it.
-    done(&scene, &["cluster", "set", "floors=0,0,0,0,50"]);
-    let (high, low) = positions(&scene).await;
+    done(&loaded, &["cluster", "set", "floors=0,0,0,0,50"]);
+    let (high, low) = positions(&loaded).await;
     assert!(low.last() < high.last(), "{low:?} among {high:?}");
     let ahead = high.iter().filter(|at| Some(*at) < low.last()).count();
     assert!(ahead <= 2 * low.len() + 2, "{low:?} among {high:?}");
@@ -138,11 +138,11 @@ async fn a_floor_that_is_set_is_kept() {
 
 #[tokio::test]
 async fn settings_say_where_they_come_from_and_bad_ones_change_nothing() {
-    let scene = Scene::idle(1, 1, &[plan("a", "search", 1)], &[]).await;
+    let loaded = LoadedCluster::idle(1, 1, &[plan("a", "search", 1)], &[]).await;
     let set = &["cluster", "set", "window=4ms", "quantum=1ms", "settle=off"];
-    done(&scene, set);
+    done(&loaded, set);
     let find = |key: &str| {
-        let shown = objects(&scene, &["cluster", "show", "--json"]);
+        let shown = objects(&loaded, &["cluster", "show", "--json"]);
         let found = shown.into_iter().find(|line| line["key"] == key);
         let found = found.expect("every setting is shown");
         let text = |field: &str| found[field].as_str().expect("text").to_owned();
@@ -162,46 +162,46 @@ async fn settings_say_where_they_come_from_and_bad_ones_change_nothing() {
         (&["unknown=30us", "windows=1ms"], "window, quantum"),
         (&["window"], "SETTING=VALUE"),
     ] {
-        let output = administrator(&scene, &[&["cluster", "set"], change].concat());
+        let output = administrator(&loaded, &[&["cluster", "set"], change].concat());
         let (_, said) = text(&output);
         assert_eq!(output.status.code(), Some(2), "{change:?}: {said}");
         assert!(said.contains(says), "{change:?}: {said}");
     }
     assert_eq!(find("unknown"), ("20us".into(), "default".into()));
     done(
-        &scene,
+        &loaded,
         &["cluster", "set", "window=default", "quantum=default"],
     );
     assert_eq!(find("window"), ("2ms".into(), "default".into()));
     assert_eq!(find("settle").0, "off");
-    let status = scene.stage.administrator.status(SOON).await;
+    let status = loaded.demo.administrator.status(SOON).await;
     let orders_by = status.expect("a leader").settings.expect("it says");
     assert_eq!((orders_by.window_ns, orders_by.settle), (2_000_000, false));
 }
 
 /// The profile in force, as the leader says: version, hash, whether it is pinned.
-async fn profile(scene: &Scene) -> (u64, String, bool) {
-    let status = scene.stage.administrator.status(SOON).await;
+async fn profile(loaded: &LoadedCluster) -> (u64, String, bool) {
+    let status = loaded.demo.administrator.status(SOON).await;
     let profile = status.expect("a leader").profile.expect("it says");
     (profile.version, profile.hash.to_string(), profile.pinned)
 }
 
-async fn learned(scene: &Scene, above: u64) -> (u64, String, bool) {
+async fn learned(loaded: &LoadedCluster, above: u64) -> (u64, String, bool) {
     for _ in 0..600 {
-        let profile = profile(scene).await;
+        let profile = profile(loaded).await;
         if profile.0 > above {
             return profile;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    scene.panic("no new profile version");
+    loaded.panic("no new profile version");
 }
 
 /// Workers say by and by what the kernels of the profile are and how long they took.
-async fn measured(scene: &Scene) {
+async fn measured(loaded: &LoadedCluster) {
     let number = |line: &Value, field: &str| line[field].as_u64();
     for _ in 0..600 {
-        let shown = objects(scene, &["profile", "show", "--json"]);
+        let shown = objects(loaded, &["profile", "show", "--json"]);
         let known = shown.iter().filter(|line| !line["launches"].is_null());
         for line in known.clone() {
             let function = line["function"].as_str().expect("a name");
@@ -217,56 +217,56 @@ async fn measured(scene: &Scene) {
         }
         if !shown.is_empty() && known.count() == shown.len() {
             let function = shown[0]["function"].as_str().expect("a name");
-            let table = done(scene, &["profile", "show"]);
+            let table = done(loaded, &["profile", "show"]);
             assert!(table.contains(&format!("{function}<")), "{table}");
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    scene.panic("not every kernel of the profile has a name");
+    loaded.panic("not every kernel of the profile has a name");
 }
 
 #[tokio::test]
 async fn a_profile_is_learned_kept_over_a_failover_and_pinned() {
-    let mut scene = Scene::start(2, 1, &[plan("a", "search", 1)]).await;
-    let first = learned(&scene, 0).await;
+    let mut loaded = LoadedCluster::start(2, 1, &[plan("a", "search", 1)]).await;
+    let first = learned(&loaded, 0).await;
     assert!(!first.2);
-    let versions = || objects(&scene, &["profile", "list", "--json"]);
+    let versions = || objects(&loaded, &["profile", "list", "--json"]);
     let listed = |hash: &str| versions().into_iter().find(|line| line["hash"] == hash);
-    scene.progress(3, SOON).await;
-    let pinned = done(&scene, &["profile", "pin", "--json"]);
+    loaded.progress(3, SOON).await;
+    let pinned = done(&loaded, &["profile", "pin", "--json"]);
     let pinned: Value = serde_json::from_str(&pinned).expect("an object");
     let hash = pinned["hash"].as_str().expect("text").to_owned();
-    assert_eq!(profile(&scene).await.1, hash);
+    assert_eq!(profile(&loaded).await.1, hash);
     let line = listed(&hash).expect("it is kept");
     assert_eq!(line["state"], serde_json::json!(["in force", "pinned"]));
-    let estimates = objects(&scene, &["profile", "show", "--json"]);
+    let estimates = objects(&loaded, &["profile", "show", "--json"]);
     assert_eq!(line["kernels"], estimates.len());
     assert!(
         estimates
             .iter()
             .all(|line| line["estimate_ns"].as_u64() > Some(0))
     );
-    measured(&scene).await;
+    measured(&loaded).await;
     // The next leader orders by the same.
-    let old = scene.epoch_above(0, SOON).await;
-    let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
+    let old = loaded.epoch_above(0, SOON).await;
+    let leader = loaded.demo.cluster.leader(old.leader).expect("one of ours");
     leader.kill().expect("it dies");
-    scene.epoch_above(old.epoch, SOON).await;
-    scene.progress(3, SOON).await;
-    let after = profile(&scene).await;
+    loaded.epoch_above(old.epoch, SOON).await;
+    loaded.progress(3, SOON).await;
+    let after = profile(&loaded).await;
     assert_eq!((&after.1, after.2), (&hash, true));
-    done(&scene, &["profile", "unpin"]);
-    let newest = profile(&scene).await;
+    done(&loaded, &["profile", "unpin"]);
+    let newest = profile(&loaded).await;
     assert!(!newest.2);
-    let settings = scene.guest("guest", &TenantSettings::default()).await;
+    let settings = loaded.guest("guest", &TenantSettings::default()).await;
     // A kernel that nobody knew makes a version with a number of its own.
     let alone = Barrier::new(1);
     let guest = tokio::task::spawn_blocking(move || launch(settings, 10, &alone));
     guest.await.expect("it ran");
-    let next = learned(&scene, newest.0).await;
+    let next = learned(&loaded, newest.0).await;
     assert_ne!(next.1, hash);
-    let status = administrator(&scene, &["profile", "show", "99999"]);
+    let status = administrator(&loaded, &["profile", "show", "99999"]);
     assert_eq!(status.status.code(), Some(2));
-    scene.settle().await;
+    loaded.settle().await;
 }

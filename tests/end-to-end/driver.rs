@@ -4,8 +4,8 @@ use std::path::Path;
 
 use broker::testing::TempDir;
 
+use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};
-use crate::stage::{Scene, plan};
 
 /// Parts of the programs of these names.
 const PARTS: &[(&str, &[&str])] = &[
@@ -39,25 +39,25 @@ const PARTS: &[(&str, &[&str])] = &[
 
 #[tokio::test]
 async fn c_programs_walk_through_the_driver_api() {
-    let scene = Scene::start(1, 1, &[plan("a", "search", 1)]).await;
+    let loaded = LoadedCluster::start(1, 1, &[plan("a", "search", 1)]).await;
     let dir = TempDir::new().expect("a directory");
     for (name, parts) in PARTS {
         let program = compile(dir.path(), name);
         for part in *parts {
-            run(&scene, &dir, &program, part);
+            run(&loaded, &dir, &program, part);
         }
     }
 }
 
-fn run(scene: &Scene, dir: &TempDir, program: &Path, part: &str) {
+fn run(loaded: &LoadedCluster, dir: &TempDir, program: &Path, part: &str) {
     let output = warploom(dir.path())
         .env(
             "WARPLOOM_BROKER_CREDENTIALS",
-            scene.stage.cluster.credentials(),
+            loaded.demo.cluster.credentials(),
         )
         .env(
             "WARPLOOM_CLUSTER_NAME",
-            &scene.stage.cluster.options().cluster,
+            &loaded.demo.cluster.options().cluster,
         )
         .env("TMPDIR", dir.path())
         .args(["run", "--tenant", "a", "--"])

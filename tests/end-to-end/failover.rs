@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::stage::{Scene, plan};
+use crate::loaded::{LoadedCluster, plan};
 use async_nats::jetstream::{self, stream};
 use bus_schemas::{Status, TenantSettings};
 use client_agent::{Client, Settings};
@@ -36,40 +36,40 @@ impl Record {
 #[tokio::test]
 async fn leaders_killed_one_after_the_other() {
     let plans = [plan("a", "search", 1), plan("b", "train", 3)];
-    let mut scene = Scene::start(3, 2, &plans).await;
+    let mut loaded = LoadedCluster::start(3, 2, &plans).await;
     let mut epoch = 0;
     for _ in 0..3 {
-        scene.progress(3, SOON).await;
-        epoch = scene.replace_leader(epoch, SOON).await;
+        loaded.progress(3, SOON).await;
+        epoch = loaded.replace_leader(epoch, SOON).await;
     }
-    scene.epoch_above(epoch, SOON).await;
-    scene.progress(3, SOON).await;
-    scene.settle().await;
+    loaded.epoch_above(epoch, SOON).await;
+    loaded.progress(3, SOON).await;
+    loaded.settle().await;
 }
 
 #[tokio::test]
 async fn what_the_record_lacks_when_leaders_die_the_next_one_appends() {
     let plans = [plan("a", "search", 1), plan("b", "train", 3)];
-    let mut scene = Scene::start(3, 1, &plans).await;
-    scene.progress(3, SOON).await;
-    let administrator = scene.stage.cluster.administrator().await;
+    let mut loaded = LoadedCluster::start(3, 1, &plans).await;
+    loaded.progress(3, SOON).await;
+    let administrator = loaded.demo.cluster.administrator().await;
     let administrator = administrator.expect("it lets us in");
     let jetstream = jetstream::new(administrator.client().clone());
     let record = Record::fill(&jetstream, &administrator.subjects().record_stream()).await;
     let mut epoch = 0;
     // The second one has the first one's record from hearsay alone, and the third one both's.
     for _ in 0..2 {
-        scene.progress(5, SOON).await;
-        let status = scene.epoch_above(epoch, SOON).await;
+        loaded.progress(5, SOON).await;
+        let status = loaded.epoch_above(epoch, SOON).await;
         epoch = status.epoch;
-        let leader = scene.stage.cluster.leader(status.leader);
+        let leader = loaded.demo.cluster.leader(status.leader);
         leader.expect("one of ours").kill().expect("it dies");
     }
-    scene.epoch_above(epoch, SOON).await;
-    scene.progress(5, SOON).await;
+    loaded.epoch_above(epoch, SOON).await;
+    loaded.progress(5, SOON).await;
     record.empty(&jetstream).await;
-    scene.progress(3, SOON).await;
-    let (_, replayed) = scene.replayed().await;
+    loaded.progress(3, SOON).await;
+    let (_, replayed) = loaded.replayed().await;
     // Each took what came in its last moments along. Without that two fifths are adopted; a busy machine orders
     // few positions beside those of the last moments.
     assert!(
@@ -92,14 +92,14 @@ async fn what_no_candidate_has_is_with_the_worker_however_much_it_is() {
     // One message of a worker's holds about 7,000 grants.
     const GRANTS: u64 = 9_000;
     const GUESTS: usize = 6;
-    let mut scene = Scene::start(1, 1, &[plan("a", "search", 1)]).await;
-    scene.progress(3, SOON).await;
-    let settings = scene.guest("guest", &TenantSettings::default()).await;
-    let administrator = scene.stage.cluster.administrator().await;
+    let mut loaded = LoadedCluster::start(1, 1, &[plan("a", "search", 1)]).await;
+    loaded.progress(3, SOON).await;
+    let settings = loaded.guest("guest", &TenantSettings::default()).await;
+    let administrator = loaded.demo.cluster.administrator().await;
     let administrator = administrator.expect("it lets us in");
     let jetstream = jetstream::new(administrator.client().clone());
     let record = Record::fill(&jetstream, &administrator.subjects().record_stream()).await;
-    let status = scene.epoch_above(0, SOON).await;
+    let status = loaded.epoch_above(0, SOON).await;
     let granted = |status: &Status| status.workers.iter().map(|it| it.accepted).sum::<u64>();
     let (before, stop) = (granted(&status), Arc::<AtomicBool>::default());
     let guests = (0..GUESTS).map(|_| {
@@ -111,20 +111,20 @@ async fn what_no_candidate_has_is_with_the_worker_however_much_it_is() {
     });
     let guests: Vec<_> = guests.collect();
     let began = Instant::now();
-    while granted(&scene.epoch_above(0, SOON).await) < before + GRANTS {
+    while granted(&loaded.epoch_above(0, SOON).await) < before + GRANTS {
         assert!(began.elapsed() < 6 * SOON, "sessions come and go slowly");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    scene.replace_leader(0, SOON).await;
-    scene.epoch_above(status.epoch, SOON).await;
-    scene.progress(3, SOON).await;
+    loaded.replace_leader(0, SOON).await;
+    loaded.epoch_above(status.epoch, SOON).await;
+    loaded.progress(3, SOON).await;
     stop.store(true, Ordering::Relaxed);
     for guest in guests {
         guest.join().expect("all sessions open and close");
     }
     record.empty(&jetstream).await;
-    scene.progress(3, SOON).await;
-    let (_, replayed) = scene.replayed().await;
+    loaded.progress(3, SOON).await;
+    let (_, replayed) = loaded.replayed().await;
     // The worker had what the dead leader granted by, and handed it on: its own word for what it
     // accepted, in several messages, is compared with that.
     assert!(
@@ -161,56 +161,56 @@ fn copies(settings: Settings, rounds: &AtomicU64, stop: &AtomicBool) {
 #[tokio::test]
 async fn megabytes_under_way_survive_their_leaders() {
     const GUEST: &str = "guest";
-    let mut scene = Scene::start(2, 1, &[plan("a", "search", 1)]).await;
-    let settings = scene.guest(GUEST, &TenantSettings::default()).await;
+    let mut loaded = LoadedCluster::start(2, 1, &[plan("a", "search", 1)]).await;
+    let settings = loaded.guest(GUEST, &TenantSettings::default()).await;
     let (rounds, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
     let (counted, stopped) = (Arc::clone(&rounds), Arc::clone(&stop));
     let guest = std::thread::spawn(move || copies(settings, &counted, &stopped));
     let mut epoch = 0;
     for killed in 1..=2 {
         let more = || (rounds.load(Ordering::Relaxed) >= killed).then_some(());
-        scene.wait("copies come through", SOON, |_| more()).await;
-        epoch = scene.replace_leader(epoch, SOON).await;
+        loaded.wait("copies come through", SOON, |_| more()).await;
+        epoch = loaded.replace_leader(epoch, SOON).await;
     }
     let before = rounds.load(Ordering::Relaxed);
     let more = || (rounds.load(Ordering::Relaxed) > before + 1).then_some(());
-    scene.wait("copies come through", SOON, |_| more()).await;
+    loaded.wait("copies come through", SOON, |_| more()).await;
     stop.store(true, Ordering::Relaxed);
     guest.join().expect("every copy is right");
-    scene.settle().await;
+    loaded.settle().await;
 }
 
 #[tokio::test]
 async fn a_leader_told_to_stop_hands_over() {
     let plans = [plan("a", "search", 1), plan("b", "train", 3)];
-    let mut scene = Scene::start(2, 1, &plans).await;
-    scene.progress(2, SOON).await;
-    let old = scene.epoch_above(0, SOON).await;
-    let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
+    let mut loaded = LoadedCluster::start(2, 1, &plans).await;
+    loaded.progress(2, SOON).await;
+    let old = loaded.epoch_above(0, SOON).await;
+    let leader = loaded.demo.cluster.leader(old.leader).expect("one of ours");
     leader.stop(SOON).expect("it ends in order");
-    let status = scene.epoch_above(old.epoch, SOON).await;
+    let status = loaded.epoch_above(old.epoch, SOON).await;
     assert_ne!(status.leader, old.leader);
-    scene.progress(3, SOON).await;
-    scene.settle().await;
+    loaded.progress(3, SOON).await;
+    loaded.settle().await;
 }
 
 #[tokio::test]
 async fn a_worker_told_to_stop_finishes_what_it_was_granted() {
     let plans = [plan("a", "train", 1)];
-    let mut scene = Scene::start(1, 1, &plans).await;
-    scene.progress(2, SOON).await;
-    scene.stage.cluster.workers[0]
+    let mut loaded = LoadedCluster::start(1, 1, &plans).await;
+    loaded.progress(2, SOON).await;
+    loaded.demo.cluster.workers[0]
         .stop(SOON)
         .expect("it ends in order");
     // The leader notes that it left, and within 20 ms that is recorded.
     loop {
-        let status = scene.epoch_above(0, SOON).await;
+        let status = loaded.epoch_above(0, SOON).await;
         if status.workers.iter().all(|worker| worker.lost) && status.recorded == status.input {
             break;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let (replayed, evidence) = scene.stage.collect(&[]).await.expect("the record replays");
+    let (replayed, evidence) = loaded.demo.collect(&[]).await.expect("the record replays");
     // Every position it accepted has ended, as the record has it.
     assert_eq!(replayed.positions, evidence.started.len() as u64);
     let verdict = evidence.verify();
@@ -223,53 +223,53 @@ async fn a_worker_told_to_stop_finishes_what_it_was_granted() {
 
 #[tokio::test]
 async fn roles_told_to_stop_end_although_the_broker_is_gone() {
-    let mut scene = Scene::start(2, 1, &[plan("a", "search", 1)]).await;
-    scene.progress(2, SOON).await;
-    scene.stage.tenants[0].kill().expect("it dies");
-    scene.stage.cluster.broker.kill().expect("it dies");
-    scene.stage.cluster.drain().expect("all end by themselves");
+    let mut loaded = LoadedCluster::start(2, 1, &[plan("a", "search", 1)]).await;
+    loaded.progress(2, SOON).await;
+    loaded.demo.tenants[0].kill().expect("it dies");
+    loaded.demo.cluster.broker.kill().expect("it dies");
+    loaded.demo.cluster.drain().expect("all end by themselves");
 }
 
 #[tokio::test]
 async fn a_paused_leader_comes_back_and_does_no_harm() {
     let plans = [plan("a", "search", 1), plan("b", "train", 3)];
-    let mut scene = Scene::start(2, 1, &plans).await;
-    scene.progress(2, SOON).await;
-    let old = scene.epoch_above(0, SOON).await;
-    let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
+    let mut loaded = LoadedCluster::start(2, 1, &plans).await;
+    loaded.progress(2, SOON).await;
+    let old = loaded.epoch_above(0, SOON).await;
+    let leader = loaded.demo.cluster.leader(old.leader).expect("one of ours");
     leader.signal(Signal::STOP).expect("it stops");
-    let status = scene.epoch_above(old.epoch, SOON).await;
+    let status = loaded.epoch_above(old.epoch, SOON).await;
     assert_ne!(status.leader, old.leader);
-    scene.progress(3, SOON).await;
-    let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
+    loaded.progress(3, SOON).await;
+    let leader = loaded.demo.cluster.leader(old.leader).expect("one of ours");
     leader.signal(Signal::CONT).expect("it goes on");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    scene.progress(3, SOON).await;
-    let after = scene.epoch_above(0, SOON).await;
+    loaded.progress(3, SOON).await;
+    let after = loaded.epoch_above(0, SOON).await;
     assert_eq!(
         after.leader, status.leader,
         "the stale one does not take over"
     );
-    scene.settle().await;
+    loaded.settle().await;
 }
 
 #[tokio::test]
 async fn a_killed_worker_takes_only_its_own_tenants_with_it() {
     let plans = [plan("a", "search", 1), plan("b", "search", 1)];
-    let mut scene = Scene::start(1, 2, &plans).await;
-    scene.progress(2, SOON).await;
-    let status = scene.epoch_above(0, SOON).await;
+    let mut loaded = LoadedCluster::start(1, 2, &plans).await;
+    loaded.progress(2, SOON).await;
+    let status = loaded.epoch_above(0, SOON).await;
     let sessions: Vec<_> = status
         .workers
         .iter()
         .map(|worker| worker.sessions)
         .collect();
     assert_eq!(sessions, [1, 1], "one tenant on each worker");
-    scene.stage.cluster.workers[0].kill().expect("it dies");
-    let lost = scene
-        .wait("one tenant hears that its device is lost", SOON, |scene| {
+    loaded.demo.cluster.workers[0].kill().expect("it dies");
+    let lost = loaded
+        .wait("one tenant hears that its device is lost", SOON, |loaded| {
             let lost = |index: usize| {
-                let complaints = scene.stage.tenants[index].heard().complaints;
+                let complaints = loaded.demo.tenants[index].heard().complaints;
                 complaints
                     .iter()
                     .any(|complaint| complaint.contains("E-DEVICE-LOST"))
@@ -278,17 +278,17 @@ async fn a_killed_worker_takes_only_its_own_tenants_with_it() {
         })
         .await;
     let other = 1 - lost;
-    scene
-        .stage
+    loaded
+        .demo
         .requests(other, 5, SOON)
         .await
         .expect("the other goes on");
-    let heard = scene.stage.tenants[other]
+    let heard = loaded.demo.tenants[other]
         .stop(SOON)
         .await
         .expect("and stops in order");
     assert!(heard.stopped && heard.verified == heard.latencies.len() as u64);
-    let status = scene.epoch_above(0, SOON).await;
+    let status = loaded.epoch_above(0, SOON).await;
     assert_eq!(
         status.workers.iter().filter(|worker| !worker.lost).count(),
         1
@@ -298,57 +298,57 @@ async fn a_killed_worker_takes_only_its_own_tenants_with_it() {
 #[tokio::test]
 async fn a_broker_that_is_away_for_8_s_costs_nobody_its_session() {
     let plans = [plan("a", "search", 1), plan("b", "train", 3)];
-    let mut scene = Scene::start(2, 1, &plans).await;
-    scene.progress(2, SOON).await;
-    scene.stage.cluster.broker.kill().expect("it dies");
+    let mut loaded = LoadedCluster::start(2, 1, &plans).await;
+    loaded.progress(2, SOON).await;
+    loaded.demo.cluster.broker.kill().expect("it dies");
     tokio::time::sleep(Duration::from_secs(8)).await;
-    scene.stage.cluster.broker.restart().expect("it comes back");
-    scene.progress(3, Duration::from_secs(40)).await;
-    scene.settle().await;
+    loaded.demo.cluster.broker.restart().expect("it comes back");
+    loaded.progress(3, Duration::from_secs(40)).await;
+    loaded.settle().await;
 }
 
 #[tokio::test]
 async fn the_lease_is_deleted_while_its_holder_runs() {
     let plans = [plan("a", "search", 1)];
-    let mut scene = Scene::start(2, 1, &plans).await;
-    scene.progress(2, SOON).await;
-    let jetstream = jetstream::new(scene.stage.administrator.client().clone());
-    let bucket = scene.stage.administrator.subjects().lease_bucket();
+    let mut loaded = LoadedCluster::start(2, 1, &plans).await;
+    loaded.progress(2, SOON).await;
+    let jetstream = jetstream::new(loaded.demo.administrator.client().clone());
+    let bucket = loaded.demo.administrator.subjects().lease_bucket();
     jetstream
         .delete_key_value(&bucket)
         .await
         .expect("the bucket was there");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    scene.progress(3, SOON).await;
-    let status = scene.epoch_above(0, SOON).await;
-    scene
-        .stage
+    loaded.progress(3, SOON).await;
+    let status = loaded.epoch_above(0, SOON).await;
+    loaded
+        .demo
         .cluster
         .leader(status.leader)
         .expect("one of ours")
         .kill()
         .expect("it dies");
-    scene.epoch_above(status.epoch, SOON).await;
-    scene.progress(3, SOON).await;
-    scene.settle().await;
+    loaded.epoch_above(status.epoch, SOON).await;
+    loaded.progress(3, SOON).await;
+    loaded.settle().await;
 }
 
 #[tokio::test]
 async fn a_killed_tenant_leaves_its_memory_and_the_others_alone() {
     let plans = [plan("a", "train", 1), plan("b", "search", 1)];
-    let mut scene = Scene::start(1, 1, &plans).await;
-    scene.progress(2, SOON).await;
-    scene.stage.tenants[0].kill().expect("it dies");
-    scene
-        .stage
+    let mut loaded = LoadedCluster::start(1, 1, &plans).await;
+    loaded.progress(2, SOON).await;
+    loaded.demo.tenants[0].kill().expect("it dies");
+    loaded
+        .demo
         .requests(1, 3, SOON)
         .await
         .expect("the other goes on");
     // Ten seconds after its connection closed the session ends and its memory is free.
     let patience = Duration::from_secs(25);
-    scene
-        .wait("the dead tenant's memory is free", patience, |scene| {
-            let resident = scene.stage.observer.see(|seen| {
+    loaded
+        .wait("the dead tenant's memory is free", patience, |loaded| {
+            let resident = loaded.demo.observer.see(|seen| {
                 let rows = seen.usage.values().flat_map(|usage| &usage.sessions);
                 let of_a = rows.filter(|row| row.tenant.as_str() == "a");
                 of_a.map(|row| row.resident).sum::<u64>()
@@ -356,12 +356,12 @@ async fn a_killed_tenant_leaves_its_memory_and_the_others_alone() {
             (resident == 0).then_some(())
         })
         .await;
-    scene
-        .stage
+    loaded
+        .demo
         .requests(1, 3, SOON)
         .await
         .expect("the other goes on");
-    let heard = scene.stage.tenants[1]
+    let heard = loaded.demo.tenants[1]
         .stop(SOON)
         .await
         .expect("and stops in order");

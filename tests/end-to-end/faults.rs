@@ -8,24 +8,24 @@ use bus_schemas::Status;
 use rustix::process::Signal;
 
 use crate::guest::{self, Guest, SOON, command};
+use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};
-use crate::stage::{Scene, plan};
 
 const SLOWLY: &[(&str, &str)] = &[("leader.connection_lost", "1s"), ("leader.expiry", "6s")];
 
-async fn status(scene: &Scene) -> Status {
-    let status = scene.stage.administrator.status(SOON).await;
-    status.unwrap_or_else(|error| scene.panic(&format!("{error:#}")))
+async fn status(loaded: &LoadedCluster) -> Status {
+    let status = loaded.demo.administrator.status(SOON).await;
+    status.unwrap_or_else(|error| loaded.panic(&format!("{error:#}")))
 }
 
-async fn sessions(scene: &Scene) -> u64 {
-    let status = status(scene).await;
+async fn sessions(loaded: &LoadedCluster) -> u64 {
+    let status = status(loaded).await;
     status.tenants.iter().map(|tenant| tenant.sessions).sum()
 }
 
 /// Device bytes that a tenant's sessions hold, as their worker says.
-fn resident(scene: &Scene, tenant: &str) -> u64 {
-    scene.stage.observer.see(|seen| {
+fn resident(loaded: &LoadedCluster, tenant: &str) -> u64 {
+    loaded.demo.observer.see(|seen| {
         let rows = seen.usage.values().flat_map(|usage| &usage.sessions);
         let own = rows.filter(|row| row.tenant.as_str() == tenant);
         own.map(|row| row.resident).sum()
@@ -35,14 +35,14 @@ fn resident(scene: &Scene, tenant: &str) -> u64 {
 #[tokio::test]
 async fn leaders_may_die_and_programs_may_stand_still() {
     let plans = [plan("a", "search", 1)];
-    let mut scene = Scene::idle(2, 1, &plans, SLOWLY).await;
+    let mut loaded = LoadedCluster::idle(2, 1, &plans, SLOWLY).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "faults");
-    let guest = Guest::start(command(&scene, "a", dir.path(), &program).arg("works"));
+    let guest = Guest::start(command(&loaded, "a", dir.path(), &program).arg("works"));
     for _ in 0..2 {
         guest.goes_on(5);
-        let epoch = scene.replace_leader(0, SOON).await;
-        scene.epoch_above(epoch, SOON).await;
+        let epoch = loaded.replace_leader(0, SOON).await;
+        loaded.epoch_above(epoch, SOON).await;
         guest.goes_on(5);
     }
     // A third of the time that a silent program is believed to live.
@@ -53,21 +53,21 @@ async fn leaders_may_die_and_programs_may_stand_still() {
     let (last, code) = guest.ends();
     assert!(code == Some(0) && last.ends_with("launches"), "{last}");
     // Nor does a program's end wait for a cluster that is gone.
-    let guest = Guest::start(command(&scene, "a", dir.path(), &program).arg("ends"));
+    let guest = Guest::start(command(&loaded, "a", dir.path(), &program).arg("ends"));
     assert_eq!(guest.says().as_deref(), Some("works"));
-    scene.stage.cluster.broker.kill().expect("it dies");
+    loaded.demo.cluster.broker.kill().expect("it dies");
     assert_eq!(guest.ends(), ("ends".into(), Some(0)));
 }
 
 #[tokio::test]
 async fn a_program_hears_that_its_device_is_gone_and_goes_on_hearing_it() {
     let plans = [plan("a", "search", 1)];
-    let mut scene = Scene::idle(1, 1, &plans, &[]).await;
+    let mut loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "faults");
-    let guest = Guest::start(command(&scene, "a", dir.path(), &program).arg("loses"));
+    let guest = Guest::start(command(&loaded, "a", dir.path(), &program).arg("loses"));
     assert_eq!(guest.says().as_deref(), Some("works"));
-    scene.stage.cluster.workers[0].kill().expect("it dies");
+    loaded.demo.cluster.workers[0].kill().expect("it dies");
     assert_eq!(guest.ends(), ("lost".into(), Some(0)));
 }
 
@@ -75,18 +75,18 @@ async fn a_program_hears_that_its_device_is_gone_and_goes_on_hearing_it() {
 async fn a_killed_programs_memory_is_free() {
     let mut quota = plan("a", "search", 1);
     quota.settings.quota = 64 << 20;
-    let scene = Scene::idle(1, 1, &[quota], SLOWLY).await;
+    let loaded = LoadedCluster::idle(1, 1, &[quota], SLOWLY).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "faults");
     // Behind `run` at once; without it some time after its connection is lost.
     for behind_run in [true, false] {
         let mut guest = match behind_run {
-            false => Guest::start(command(&scene, "a", dir.path(), &program).arg("works")),
+            false => Guest::start(command(&loaded, "a", dir.path(), &program).arg("works")),
             true => Guest::start(
                 warploom(dir.path())
                     .env(
                         "WARPLOOM_BROKER_CREDENTIALS",
-                        scene.stage.cluster.credentials(),
+                        loaded.demo.cluster.credentials(),
                     )
                     .env("WARPLOOM_CLUSTER_NAME", "test")
                     .args(["run", "--tenant", "a", "--"])
@@ -95,10 +95,10 @@ async fn a_killed_programs_memory_is_free() {
             ),
         };
         guest.goes_on(1);
-        assert_eq!(sessions(&scene).await, 1);
-        scene
-            .wait("its memory is seen", SOON, |scene| {
-                (resident(scene, "a") > 0).then_some(())
+        assert_eq!(sessions(&loaded).await, 1);
+        loaded
+            .wait("its memory is seen", SOON, |loaded| {
+                (resident(loaded, "a") > 0).then_some(())
             })
             .await;
         let pid = match behind_run {
@@ -108,20 +108,20 @@ async fn a_killed_programs_memory_is_free() {
         let pid = rustix::process::Pid::from_raw(pid).expect("a process");
         rustix::process::kill_process(pid, Signal::KILL).expect("it is killed");
         let killed = Instant::now();
-        while sessions(&scene).await > 0 {
+        while sessions(&loaded).await > 0 {
             assert!(killed.elapsed() < SOON, "its session lives on");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let ended = killed.elapsed();
-        scene
-            .wait("its memory is free", SOON, |scene| {
-                (resident(scene, "a") == 0).then_some(())
+        loaded
+            .wait("its memory is free", SOON, |loaded| {
+                (resident(loaded, "a") == 0).then_some(())
             })
             .await;
         println!("behind run: {behind_run}; its session ended after {ended:?}");
         guest.child.wait().expect("it is a child");
     }
-    let asks = guest::finish(command(&scene, "a", dir.path(), &program).arg("asks"));
+    let asks = guest::finish(command(&loaded, "a", dir.path(), &program).arg("asks"));
     let told = ("as much as it may\n".to_owned(), String::new());
     assert_eq!(text(&asks), told, "{:?}", asks.status);
 }
@@ -129,10 +129,10 @@ async fn a_killed_programs_memory_is_free() {
 #[tokio::test]
 async fn a_kernel_that_waits_for_one_of_another_stream_is_told_why_it_ended() {
     // A cluster of tests has a watchdog of two seconds.
-    let scene = Scene::idle(1, 1, &[plan("a", "search", 1)], &[]).await;
+    let loaded = LoadedCluster::idle(1, 1, &[plan("a", "search", 1)], &[]).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "faults");
-    let meets = guest::finish(command(&scene, "a", dir.path(), &program).arg("meets"));
+    let meets = guest::finish(command(&loaded, "a", dir.path(), &program).arg("meets"));
     assert_eq!(text(&meets).0, "ended\n", "{meets:?}");
 }
 

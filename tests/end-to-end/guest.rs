@@ -1,4 +1,4 @@
-//! A CUDA program on a scene's cluster without `warploom run`, as docs/howto/programs.md has it:
+//! A CUDA program on a loaded's cluster without `warploom run`, as docs/howto/programs.md has it:
 //! some variables suffice.
 
 use std::io::{BufRead, BufReader};
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::loaded::LoadedCluster;
 use crate::run::text;
-use crate::stage::Scene;
 
 /// How long a program may take to do or say something.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// A program with the variables that lead it to a scene's cluster, as a tenant.
-pub(crate) fn command(scene: &Scene, tenant: &str, dir: &Path, program: &Path) -> Command {
-    let credentials = broker::Credentials::load(&scene.stage.cluster.credentials());
+/// A program with the variables that lead it to a loaded's cluster, as a tenant.
+pub(crate) fn command(loaded: &LoadedCluster, tenant: &str, dir: &Path, program: &Path) -> Command {
+    let credentials = broker::Credentials::load(&loaded.demo.cluster.credentials());
     let credentials = credentials.expect("credentials");
     let login = &credentials.tenant(tenant).expect("a login").login;
     let mut command = Command::new(program);

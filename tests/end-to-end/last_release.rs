@@ -13,14 +13,14 @@ use serde_json::Value;
 
 use crate::children::{Running, until};
 use crate::cluster::done;
+use crate::loaded::{LoadedCluster, plan};
 use crate::run::{WARPLOOM, text, warploom_of};
-use crate::stage::{Scene, plan};
 
 const SOON: Duration = Duration::from_secs(60);
 
 /// A cluster whose processes change their build while programs are at work.
 struct Mixed {
-    scene: Scene,
+    loaded: LoadedCluster,
     plans: Vec<TenantPlan>,
 }
 
@@ -33,68 +33,69 @@ impl Mixed {
             plan("search", "search", 2),
             plan("train", "train", 2),
         ];
-        let scene = Scene::made(2, 2, &plans, |options| options.binary = binary.to_owned()).await;
-        let mut mixed = Self { scene, plans };
+        let loaded =
+            LoadedCluster::made(2, 2, &plans, |options| options.binary = binary.to_owned()).await;
+        let mut mixed = Self { loaded, plans };
         mixed.add_programs().await;
         mixed
     }
 
     /// A program more of each tenant, of the build that processes are started from.
     async fn add_programs(&mut self) {
-        let stage = &mut self.scene.stage;
-        let before = stage.tenants.len();
+        let demo = &mut self.loaded.demo;
+        let before = demo.tenants.len();
         for plan in &self.plans {
-            stage.add_tenant(plan, 3).expect("a tenant");
+            demo.add_tenant(plan, 3).expect("a tenant");
         }
-        stage.ready().await.expect("they are ready");
-        for program in &mut stage.tenants[before..] {
+        demo.ready().await.expect("they are ready");
+        for program in &mut demo.tenants[before..] {
             program.go().expect("it begins");
         }
-        self.scene.progress(2, SOON).await;
+        self.loaded.progress(2, SOON).await;
     }
 
     /// Each candidate gives way to one of the build that processes are started from: the first is
     /// asked to, the second is killed.
     async fn replace_leaders(&mut self) {
-        let before = self.scene.epoch_above(0, SOON).await;
-        let replaced = self.scene.stage.cluster.leaders.len();
+        let before = self.loaded.epoch_above(0, SOON).await;
+        let replaced = self.loaded.demo.cluster.leaders.len();
         for index in replaced - 2..replaced {
-            let cluster = &mut self.scene.stage.cluster;
+            let cluster = &mut self.loaded.demo.cluster;
             cluster.start_leader().expect("a candidate");
             let (_, leaves) = &mut cluster.leaders[index];
             match index % 2 {
                 0 => leaves.stop(SOON).expect("it hands over"),
                 _ => leaves.kill().expect("it dies"),
             }
-            self.scene.progress(2, SOON).await;
+            self.loaded.progress(2, SOON).await;
         }
-        self.scene.epoch_above(before.epoch, SOON).await;
+        self.loaded.epoch_above(before.epoch, SOON).await;
     }
 
     /// The worker of a device is drained and, when its programs have ended, replaced by one of the
     /// build that processes are started from; new programs come.
     async fn replace_worker(&mut self, gpu: u32) {
-        done(&self.scene, &["worker", "drain", &gpu.to_string()]);
-        let stage = &mut self.scene.stage;
-        let mut workers = stage.cluster.workers.iter().enumerate();
+        done(&self.loaded, &["worker", "drain", &gpu.to_string()]);
+        let demo = &mut self.loaded.demo;
+        let mut workers = demo.cluster.workers.iter().enumerate();
         let of_gpu = workers.rfind(|(_, worker)| worker.gpu() == Some(gpu));
         let (index, _) = of_gpu.expect("a worker of it");
-        let log = std::fs::read_to_string(&stage.cluster.started_logs()[index]);
+        let log = std::fs::read_to_string(&demo.cluster.started_logs()[index]);
         let log = log.expect("what it started");
         let served = |id: Option<String>| id.is_some_and(|id| log.contains(&id));
-        let all = std::mem::take(&mut stage.tenants);
+        let all = std::mem::take(&mut demo.tenants);
         let (leave, stay): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| served(it.session()));
-        stage.tenants = stay;
+        demo.tenants = stay;
         for mut program in leave {
             let heard = program.stop(SOON).await.expect("it stops in order");
             let answered = heard.latencies.len() as u64;
             assert!(heard.stopped && answered > 0, "{heard:?}");
             assert_eq!(heard.verified, answered, "{:?}", heard.complaints);
         }
-        let ended = stage.cluster.workers[index].wait(SOON).expect("it leaves");
+        let ended = demo.cluster.workers[index].wait(SOON).expect("it leaves");
         assert!(ended.success(), "{ended}");
-        stage.cluster.start_worker(gpu).expect("another worker");
-        let administrator = &stage.administrator;
+        demo.cluster.start_worker(gpu).expect("another worker");
+        let administrator = &demo.administrator;
         administrator.ready(2, SOON).await.expect("both are led");
         self.add_programs().await;
     }
@@ -102,11 +103,11 @@ impl Mixed {
     /// Replaces every role by one of this build, first the leaders; what is stored is served by
     /// another start of the broker in between.
     async fn replace_all(&mut self, binary: &Path) {
-        self.scene.stage.cluster.use_binary(binary);
+        self.loaded.demo.cluster.use_binary(binary);
         self.replace_leaders().await;
-        let broker = &mut self.scene.stage.cluster.broker;
+        let broker = &mut self.loaded.demo.cluster.broker;
         broker.restart().expect("it comes back");
-        self.scene.progress(2, SOON).await;
+        self.loaded.progress(2, SOON).await;
         // Programs of both builds share workers of both.
         self.add_programs().await;
         for gpu in 0..2 {
@@ -123,8 +124,8 @@ async fn roles_of_both_builds_replace_one_another_under_load_without_loss() {
     mixed.replace_all(ours).await;
     mixed.replace_all(theirs).await;
     // What they did is replayed and verified by this build.
-    mixed.scene.stage.cluster.use_binary(ours);
-    mixed.scene.settle().await;
+    mixed.loaded.demo.cluster.use_binary(ours);
+    mixed.loaded.settle().await;
 }
 
 /// A build's commands on a state folder.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bus_schemas::{Code, Incarnation};
 use client_agent::{Client, Error, Function, Session, Settings};
 
-use crate::stage::Scene;
+use crate::loaded::LoadedCluster;
 
 const SAXPY: &str = include_str!("../kernels/saxpy.ptx");
 /// Launches of a round, on each device.
@@ -44,14 +44,14 @@ pub(crate) struct Load {
 impl Load {
     /// Begins work on so many devices; or says why it does not get them within `patience`.
     pub(crate) async fn start(
-        scene: &Scene,
+        loaded: &LoadedCluster,
         tenant: &str,
         devices: u32,
         patience: Duration,
     ) -> Result<Self, Code> {
         let settings = Settings {
             patience,
-            ..scene.login(tenant)
+            ..loaded.login(tenant)
         };
         let opened = tokio::task::spawn_blocking(move || {
             let client = Client::connect(settings)?;
@@ -88,12 +88,12 @@ impl Load {
     }
 
     /// Waits until each device that it has left has done so many more rounds.
-    pub(crate) async fn goes_on(&self, scene: &Scene, rounds: u64) {
+    pub(crate) async fn goes_on(&self, loaded: &LoadedCluster, rounds: u64) {
         let devices = self.devices.iter();
         let goals = devices.map(|device| device.launches() + rounds * LAUNCHES);
         let goals: Vec<_> = goals.collect();
         let what = format!("rounds of {} on {:?}", self.tenant, self.gpus());
-        scene
+        loaded
             .wait(&what, super::members::SOON, |_| {
                 let mut each = self.devices.iter().zip(&goals);
                 each.all(|(device, goal)| device.lost.get().is_some() || device.launches() >= *goal)
@@ -103,10 +103,10 @@ impl Load {
     }
 
     /// Waits until it has heard that its device on a gpu is no more; and why.
-    pub(crate) async fn loses(&self, scene: &Scene, gpu: u32) -> Code {
+    pub(crate) async fn loses(&self, loaded: &LoadedCluster, gpu: u32) -> Code {
         let mut devices = self.devices.iter();
         let device = devices.find(|device| device.gpu == gpu).expect("its own");
-        scene
+        loaded
             .wait("word of a lost device", super::members::SOON, |_| {
                 device.lost.get().copied()
             })

@@ -12,15 +12,15 @@ use warploom_cli::record;
 
 use crate::cluster::{administrator, done, objects};
 use crate::load::Load;
+use crate::loaded::{LoadedCluster, plan};
 use crate::members::{SOON, until};
 use crate::run::text;
-use crate::stage::{Scene, plan};
 
 /// What `order verify` says, by worker.
-fn verified(scene: &Scene, source: Option<&Path>) -> BTreeMap<Incarnation, Value> {
+fn verified(loaded: &LoadedCluster, source: Option<&Path>) -> BTreeMap<Incarnation, Value> {
     let mut arguments = vec!["order", "verify", "--json"];
     arguments.extend(source.and_then(Path::to_str));
-    let verdict = objects(scene, &arguments).remove(0);
+    let verdict = objects(loaded, &arguments).remove(0);
     assert!(verdict["first"].is_null(), "{verdict}");
     let gpus = verdict["gpus"].as_array().expect("a list").iter();
     let by_worker = gpus.map(|gpu| {
@@ -30,45 +30,45 @@ fn verified(scene: &Scene, source: Option<&Path>) -> BTreeMap<Incarnation, Value
     by_worker.collect()
 }
 
-async fn recorded(scene: &Scene) {
-    until(scene, "all is recorded", |status| {
+async fn recorded(loaded: &LoadedCluster) {
+    until(loaded, "all is recorded", |status| {
         status.recorded == status.input
     })
     .await;
 }
 
 /// Three workers, each with a tenant at work, slice by slice.
-async fn at_work() -> (Scene, Vec<Load>) {
+async fn at_work() -> (LoadedCluster, Vec<Load>) {
     let plans = [
         plan("chat", "chat", 0),
         plan("search", "search", 2),
         plan("train", "train", 4),
     ];
     let settings = [("worker.device", "cpu")];
-    let scene = Scene::idle(2, 3, &plans, &settings).await;
+    let loaded = LoadedCluster::idle(2, 3, &plans, &settings).await;
     // Alone on its device, a tenant would take one position for all it does.
     let each = ClusterSettings {
         standing: false,
         ..ClusterSettings::default()
     };
-    let set = scene.stage.administrator.set_cluster(&each).await;
+    let set = loaded.demo.administrator.set_cluster(&each).await;
     set.expect("set");
     let mut loads = Vec::new();
     for tenant in ["chat", "search", "train"] {
-        match Load::start(&scene, tenant, 1, SOON).await {
+        match Load::start(&loaded, tenant, 1, SOON).await {
             Ok(load) => loads.push(load),
-            Err(code) => scene.panic(&format!("{tenant}: {code:?}")),
+            Err(code) => loaded.panic(&format!("{tenant}: {code:?}")),
         }
     }
     for load in &loads {
-        load.goes_on(&scene, 5).await;
+        load.goes_on(&loaded, 5).await;
     }
-    (scene, loads)
+    (loaded, loads)
 }
 
 #[tokio::test]
 async fn a_worker_that_is_gone_is_compared_with_what_is_recorded_of_it() {
-    let (mut scene, loads) = at_work().await;
+    let (mut loaded, loads) = at_work().await;
     let place = |index: usize| {
         (
             loads[index].gpus()[0] as usize,
@@ -76,35 +76,35 @@ async fn a_worker_that_is_gone_is_compared_with_what_is_recorded_of_it() {
         )
     };
     let ((dies, chat), (_, search), (silent, train)) = (place(0), place(1), place(2));
-    recorded(&scene).await;
-    for (_, gpu) in verified(&scene, None) {
+    recorded(&loaded).await;
+    for (_, gpu) in verified(&loaded, None) {
         assert_eq!(gpu["with"], "worker", "{gpu}");
     }
     // One dies while it is led: its leader knows how far it had come.
-    let worker = &mut scene.stage.cluster.workers[dies];
+    let worker = &mut loaded.demo.cluster.workers[dies];
     worker.kill().expect("it dies");
-    let before = until(&scene, "it is lost", |status| status.workers.len() == 2).await;
-    loads[1].goes_on(&scene, 5).await;
-    loads[2].goes_on(&scene, 5).await;
+    let before = until(&loaded, "it is lost", |status| status.workers.len() == 2).await;
+    loads[1].goes_on(&loaded, 5).await;
+    loads[2].goes_on(&loaded, 5).await;
     // One falls silent, and its leader dies: the next knows nothing of it.
-    let worker = &mut scene.stage.cluster.workers[silent];
+    let worker = &mut loaded.demo.cluster.workers[silent];
     worker.signal(Signal::STOP).expect("it stands still");
-    let leader = scene.stage.cluster.leader(before.leader).expect("ours");
+    let leader = loaded.demo.cluster.leader(before.leader).expect("ours");
     leader.kill().expect("it dies");
-    scene.epoch_above(before.epoch, SOON).await;
-    let worker = &mut scene.stage.cluster.workers[silent];
+    loaded.epoch_above(before.epoch, SOON).await;
+    let worker = &mut loaded.demo.cluster.workers[silent];
     worker.kill().expect("it dies");
-    until(&scene, "one is left", |status| status.workers.len() == 1).await;
-    loads[1].goes_on(&scene, 5).await;
+    until(&loaded, "one is left", |status| status.workers.len() == 1).await;
+    loads[1].goes_on(&loaded, 5).await;
     for load in loads {
         load.stop().await;
     }
-    recorded(&scene).await;
-    let file = scene.stage.cluster.options().state_dir.join("run.record");
+    recorded(&loaded).await;
+    let file = loaded.demo.cluster.options().state_dir.join("run.record");
     let shown = file.to_str().expect("a path");
-    done(&scene, &["order", "export", "--out", shown]);
+    done(&loaded, &["order", "export", "--out", shown]);
     for source in [None, Some(file.as_path())] {
-        let gpus = verified(&scene, source);
+        let gpus = verified(&loaded, source);
         let with = |worker: Incarnation| gpus[&worker]["with"].as_str();
         let each = (with(search), with(chat), with(train));
         assert_eq!(each, (Some("worker"), Some("record"), Some("nothing")));
@@ -112,7 +112,7 @@ async fn a_worker_that_is_gone_is_compared_with_what_is_recorded_of_it() {
         assert!(number("recorded") > 3, "{gpus:?}");
         assert!(number("recorded") <= number("position"), "{gpus:?}");
     }
-    let said = done(&scene, &["order", "verify"]);
+    let said = done(&loaded, &["order", "verify"]);
     for part in [
         "its worker's at",
         "what was recorded of it at",
@@ -120,11 +120,11 @@ async fn a_worker_that_is_gone_is_compared_with_what_is_recorded_of_it() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    forgery_is_found(&scene, &file, chat);
+    forgery_is_found(&loaded, &file, chat);
 }
 
 /// Makes somebody else of whom a worker that is gone worked for: all else in the record agrees.
-fn forgery_is_found(scene: &Scene, file: &Path, worker: Incarnation) {
+fn forgery_is_found(loaded: &LoadedCluster, file: &Path, worker: Incarnation) {
     let bytes = std::fs::read(file).expect("a record");
     let mut record = record::read(&bytes).expect("a record");
     // These would tell, too.
@@ -140,7 +140,7 @@ fn forgery_is_found(scene: &Scene, file: &Path, worker: Incarnation) {
     let bytes = record::write(&record).expect("a record");
     std::fs::write(&forged, bytes).expect("it is written");
     let output = administrator(
-        scene,
+        loaded,
         &["order", "verify", forged.to_str().expect("a path")],
     );
     let said = text(&output).1;

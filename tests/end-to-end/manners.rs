@@ -10,8 +10,8 @@ use broker::testing::TempDir;
 use rustix::process::Signal;
 
 use crate::guest::{Guest, command, drop_in, finish};
+use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};
-use crate::stage::{Scene, plan};
 
 /// Parts of `programs/manners.c`.
 const PARTS: [&str; 8] = [
@@ -27,7 +27,7 @@ const PARTS: [&str; 8] = [
 
 #[tokio::test]
 async fn a_guest_keeps_out_of_its_hosts_way() {
-    let scene = Scene::idle(1, 2, &[plan("a", "search", 1)], &[]).await;
+    let loaded = LoadedCluster::idle(1, 2, &[plan("a", "search", 1)], &[]).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "manners");
     let well = |command: &mut Command, wanted: &str| {
@@ -39,28 +39,28 @@ async fn a_guest_keeps_out_of_its_hosts_way() {
     // Whatever its threads are inside of when it ends.
     let again = std::iter::repeat_n("leaves_busy", 20);
     for part in PARTS.into_iter().chain(again) {
-        let mut guest = command(&scene, "a", dir.path(), &program);
+        let mut guest = command(&loaded, "a", dir.path(), &program);
         well(guest.arg(part), &format!("{part}: well\n"));
     }
-    let mut two = command(&scene, "a", dir.path(), &program);
+    let mut two = command(&loaded, "a", dir.path(), &program);
     well(two.arg("two").env("WARPLOOM_DEVICES", "2"), "two: well\n");
     let loads = compile(dir.path(), "loads");
-    let mut loads = command(&scene, "a", dir.path(), &loads);
+    let mut loads = command(&loaded, "a", dir.path(), &loads);
     well(&mut loads, "loaded and unloaded\n");
-    interrupts(&scene, dir.path());
+    interrupts(&loaded, dir.path());
 }
 
 /// Ctrl-C while Python waits for a kernel, directly and behind `warploom run`, where the terminal
 /// sends it to both.
-fn interrupts(scene: &Scene, dir: &Path) {
+fn interrupts(loaded: &LoadedCluster, dir: &Path) {
     let script =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end-to-end/programs/interrupted.py");
-    let mut direct = command(scene, "a", dir, Path::new("python3"));
+    let mut direct = command(loaded, "a", dir, Path::new("python3"));
     let mut behind_run = warploom(dir);
     behind_run
         .env(
             "WARPLOOM_BROKER_CREDENTIALS",
-            scene.stage.cluster.credentials(),
+            loaded.demo.cluster.credentials(),
         )
         .env("WARPLOOM_CLUSTER_NAME", "test")
         .args(["run", "--tenant", "a", "--", "python3"]);

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::cluster::{administrator, done, objects};
 use crate::load::{Device, Load};
+use crate::loaded::{LoadedCluster, plan};
 use crate::run::text;
-use crate::stage::{Scene, plan};
 
 /// How long anything may take that must come.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
@@ -25,30 +25,34 @@ const SETTINGS: &[(&str, &str)] = &[
     ("leader.connection_lost", "1s"),
 ];
 
-async fn scene(leaders: usize, workers: usize) -> Scene {
+async fn loaded(leaders: usize, workers: usize) -> LoadedCluster {
     let plans = [
         plan("chat", "chat", 0),
         plan("search", "search", 2),
         plan("train", "train", 4),
     ];
-    Scene::idle(leaders, workers, &plans, SETTINGS).await
+    LoadedCluster::idle(leaders, workers, &plans, SETTINGS).await
 }
 
-async fn status(scene: &Scene) -> Status {
-    let status = scene.stage.administrator.status(SOON).await;
-    status.unwrap_or_else(|error| scene.panic(&format!("{error:#}")))
+async fn status(loaded: &LoadedCluster) -> Status {
+    let status = loaded.demo.administrator.status(SOON).await;
+    status.unwrap_or_else(|error| loaded.panic(&format!("{error:#}")))
 }
 
 /// Waits until the leader says something of the cluster.
-pub(crate) async fn until(scene: &Scene, what: &str, is: impl Fn(&Status) -> bool) -> Status {
+pub(crate) async fn until(
+    loaded: &LoadedCluster,
+    what: &str,
+    is: impl Fn(&Status) -> bool,
+) -> Status {
     let asked = std::time::Instant::now();
     loop {
-        let status = status(scene).await;
+        let status = status(loaded).await;
         if is(&status) {
             return status;
         }
         if asked.elapsed() > SOON {
-            scene.panic(&format!("{what}: not after {SOON:?}: {status:?}"));
+            loaded.panic(&format!("{what}: not after {SOON:?}: {status:?}"));
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -58,17 +62,17 @@ fn sessions(status: &Status) -> u64 {
     status.workers.iter().map(|worker| worker.sessions).sum()
 }
 
-async fn start(scene: &Scene, tenant: &str, devices: u32) -> Load {
-    match Load::start(scene, tenant, devices, SOON).await {
+async fn start(loaded: &LoadedCluster, tenant: &str, devices: u32) -> Load {
+    match Load::start(loaded, tenant, devices, SOON).await {
         Ok(load) => load,
-        Err(code) => scene.panic(&format!("{tenant}: {code:?}")),
+        Err(code) => loaded.panic(&format!("{tenant}: {code:?}")),
     }
 }
 
-async fn refused(scene: &Scene, tenant: &str, devices: u32) -> Code {
+async fn refused(loaded: &LoadedCluster, tenant: &str, devices: u32) -> Code {
     loop {
-        match Load::start(scene, tenant, devices, BRIEFLY).await {
-            Ok(load) => scene.panic(&format!("{tenant} has {:?}", load.gpus())),
+        match Load::start(loaded, tenant, devices, BRIEFLY).await {
+            Ok(load) => loaded.panic(&format!("{tenant} has {:?}", load.gpus())),
             // The leader tells why when it is asked again, which may take longer than that.
             Err(Code::NoLeader) => {}
             Err(code) => return code,
@@ -94,8 +98,8 @@ impl Ledger {
 
     /// Compares with what `warploom usage` says, gpu by gpu. Of a worker that was killed the accounts
     /// end with its last block; of all others they have everything.
-    fn agrees(&self, scene: &Scene, killed: &[(u32, Incarnation)]) {
-        let mut rows = objects(scene, &["usage", "--json", "--by", "tenant,gpu"]);
+    fn agrees(&self, loaded: &LoadedCluster, killed: &[(u32, Incarnation)]) {
+        let mut rows = objects(loaded, &["usage", "--json", "--by", "tenant,gpu"]);
         let below = rows.pop().expect("a last line");
         for field in ["launches", "device_seconds", "core_credits", "vram_credits"] {
             let number = |value: &Value| value[field].as_f64().expect("a number");
@@ -134,18 +138,18 @@ impl Ledger {
 
 /// The record replays to what every worker said that it accepted, those that are gone included; of
 /// those that were killed the leader may have granted more.
-async fn order_holds(scene: &Scene, workers: usize, killed: &[(u32, Incarnation)]) {
-    until(scene, "all is recorded", |status| {
+async fn order_holds(loaded: &LoadedCluster, workers: usize, killed: &[(u32, Incarnation)]) {
+    until(loaded, "all is recorded", |status| {
         status.recorded == status.input
     })
     .await;
-    let verdict = objects(scene, &["order", "verify", "--json"]).remove(0);
+    let verdict = objects(loaded, &["order", "verify", "--json"]).remove(0);
     assert!(verdict["first"].is_null(), "{verdict}");
-    let replayed = objects(scene, &["replay", "--json"]).remove(0);
+    let replayed = objects(loaded, &["replay", "--json"]).remove(0);
     assert_eq!(replayed["digest"], verdict["digest"]);
-    let file = scene.stage.cluster.options().state_dir.join("run.jsonl");
+    let file = loaded.demo.cluster.options().state_dir.join("run.jsonl");
     let shown = file.to_str().expect("a path");
-    done(scene, &["order", "export", "--out", shown]);
+    done(loaded, &["order", "export", "--out", shown]);
     let rows: Vec<Value> = warploom_cli::evidence::read_lines(&file).expect("rows");
     let gpus = verdict["gpus"].as_array().expect("a list");
     let ids = gpus.iter().map(|gpu| {
@@ -155,9 +159,9 @@ async fn order_holds(scene: &Scene, workers: usize, killed: &[(u32, Incarnation)
     let ids: Vec<_> = ids.collect();
     let was_killed = |worker: &Incarnation| killed.iter().any(|(_, killed)| killed == worker);
     // What they said last may still be on its way to the observer.
-    let heard = scene
-        .wait("their last words", SOON, |scene| {
-            let tails = scene.stage.observer.see(|seen| seen.tails.clone());
+    let heard = loaded
+        .wait("their last words", SOON, |loaded| {
+            let tails = loaded.demo.observer.see(|seen| seen.tails.clone());
             let heard = gpus.iter().zip(&ids).all(|(gpu, id)| {
                 let position = tails.get(id).map(|(position, _)| *position);
                 was_killed(id) || position >= gpu["position"].as_u64()
@@ -182,8 +186,8 @@ async fn order_holds(scene: &Scene, workers: usize, killed: &[(u32, Incarnation)
 }
 
 /// A command of an administrator that goes on beside the test.
-fn beside(scene: &Scene, arguments: &[&str]) -> Child {
-    let cluster = &scene.stage.cluster;
+fn beside(loaded: &LoadedCluster, arguments: &[&str]) -> Child {
+    let cluster = &loaded.demo.cluster;
     let mut command = Command::new(env!("CARGO_BIN_EXE_warploom"));
     command
         .env("WARPLOOM_BROKER_CREDENTIALS", cluster.credentials())
@@ -202,38 +206,43 @@ async fn ends(child: Child) -> Output {
 
 /// A worker is drained: it keeps the session of `train`, and gets no other under this leader or the
 /// next until that is undone; drained again, it leaves with its last session.
-async fn is_drained(scene: &mut Scene, ledger: &mut Ledger, train: Load, leader: LeaderId) {
+async fn is_drained(
+    loaded: &mut LoadedCluster,
+    ledger: &mut Ledger,
+    train: Load,
+    leader: LeaderId,
+) {
     let drained = train.devices[0].worker;
     let train_gpu = train.gpus()[0] as usize;
     let gpu = train_gpu.to_string();
-    let said = objects(scene, &["worker", "drain", &gpu, "--json"]).remove(0);
+    let said = objects(loaded, &["worker", "drain", &gpu, "--json"]).remove(0);
     assert_eq!(said["incarnation"], drained.to_string());
     assert_eq!(
         (&said["draining"], &said["sessions"]),
         (&true.into(), &1.into())
     );
-    assert_eq!(refused(scene, "train", 3).await, Code::TooFewWorkers);
-    let before = status(scene).await.epoch;
-    let leader = scene.stage.cluster.leader(leader);
+    assert_eq!(refused(loaded, "train", 3).await, Code::TooFewWorkers);
+    let before = status(loaded).await.epoch;
+    let leader = loaded.demo.cluster.leader(leader);
     leader.expect("one of ours").kill().expect("it dies");
-    scene.epoch_above(before, SOON).await;
-    let led = until(scene, "all are led", |status| status.workers.len() == 3).await;
+    loaded.epoch_above(before, SOON).await;
+    let led = until(loaded, "all are led", |status| status.workers.len() == 3).await;
     for worker in &led.workers {
         assert_eq!(worker.draining, worker.incarnation == drained);
     }
-    assert!(done(scene, &["status"]).contains("draining"));
-    assert_eq!(refused(scene, "train", 3).await, Code::TooFewWorkers);
-    done(scene, &["worker", "drain", &gpu, "--undo"]);
-    let all = start(scene, "search", 3).await;
-    all.goes_on(scene, 2).await;
-    let waits = beside(scene, &["worker", "drain", &drained.to_string(), "--wait"]);
-    until(scene, "it is drained", |status| {
+    assert!(done(loaded, &["status"]).contains("draining"));
+    assert_eq!(refused(loaded, "train", 3).await, Code::TooFewWorkers);
+    done(loaded, &["worker", "drain", &gpu, "--undo"]);
+    let all = start(loaded, "search", 3).await;
+    all.goes_on(loaded, 2).await;
+    let waits = beside(loaded, &["worker", "drain", &drained.to_string(), "--wait"]);
+    until(loaded, "it is drained", |status| {
         let mut workers = status.workers.iter();
         workers.any(|worker| worker.incarnation == drained && worker.draining)
     })
     .await;
     ledger.close(all).await;
-    train.goes_on(scene, 3).await;
+    train.goes_on(loaded, 3).await;
     ledger.close(train).await;
     let output = ends(waits).await;
     assert!(output.status.success(), "{:?}", text(&output));
@@ -242,183 +251,183 @@ async fn is_drained(scene: &mut Scene, ledger: &mut Ledger, train: Load, leader:
         "{:?}",
         text(&output)
     );
-    let worker = &mut scene.stage.cluster.workers[train_gpu];
+    let worker = &mut loaded.demo.cluster.workers[train_gpu];
     assert!(worker.wait(SOON).expect("it ends").success());
-    let output = administrator(scene, &["worker", "drain", &gpu]);
+    let output = administrator(loaded, &["worker", "drain", &gpu]);
     assert_eq!(output.status.code(), Some(2), "{:?}", text(&output));
 }
 
 #[tokio::test]
 async fn workers_join_are_drained_and_die_under_load() {
-    let mut scene = scene(2, 2).await;
+    let mut loaded = loaded(2, 2).await;
     let mut ledger = Ledger::default();
     let (chat, train) = (
-        start(&scene, "chat", 1).await,
-        start(&scene, "train", 1).await,
+        start(&loaded, "chat", 1).await,
+        start(&loaded, "train", 1).await,
     );
     let mut gpus = [chat.gpus()[0], train.gpus()[0]];
     gpus.sort_unstable();
     assert_eq!(gpus, [0, 1], "one on each");
-    chat.goes_on(&scene, 3).await;
+    chat.goes_on(&loaded, 3).await;
     // Who joins gets the next session; the others go on where they are.
-    scene.stage.cluster.start_worker(2).expect("it starts");
-    let three = until(&scene, "it joins", |status| status.workers.len() == 3).await;
-    let search = start(&scene, "search", 1).await;
+    loaded.demo.cluster.start_worker(2).expect("it starts");
+    let three = until(&loaded, "it joins", |status| status.workers.len() == 3).await;
+    let search = start(&loaded, "search", 1).await;
     assert_eq!(search.gpus(), [2]);
     for load in [&chat, &train, &search] {
-        load.goes_on(&scene, 3).await;
+        load.goes_on(&loaded, 3).await;
     }
-    is_drained(&mut scene, &mut ledger, train, three.leader).await;
+    is_drained(&mut loaded, &mut ledger, train, three.leader).await;
     // Another dies: its session is lost, the other goes on, and new ones go there.
     let killed = (chat.gpus()[0], chat.devices[0].worker);
-    scene.stage.cluster.workers[killed.0 as usize]
+    loaded.demo.cluster.workers[killed.0 as usize]
         .kill()
         .expect("it dies");
-    assert_eq!(chat.loses(&scene, killed.0).await, Code::DeviceLost);
-    search.goes_on(&scene, 3).await;
-    let again = start(&scene, "chat", 1).await;
+    assert_eq!(chat.loses(&loaded, killed.0).await, Code::DeviceLost);
+    search.goes_on(&loaded, 3).await;
+    let again = start(&loaded, "chat", 1).await;
     assert_eq!(again.gpus(), [2]);
-    again.goes_on(&scene, 3).await;
+    again.goes_on(&loaded, 3).await;
     for load in [chat, search, again] {
         ledger.close(load).await;
     }
-    until(&scene, "all sessions have ended", |status| {
+    until(&loaded, "all sessions have ended", |status| {
         sessions(status) == 0
     })
     .await;
-    scene.stage.cluster.workers[2]
+    loaded.demo.cluster.workers[2]
         .stop(SOON)
         .expect("it ends in order");
-    until(&scene, "all have gone", |status| status.workers.is_empty()).await;
-    order_holds(&scene, 3, &[killed]).await;
-    ledger.agrees(&scene, &[killed]);
+    until(&loaded, "all have gone", |status| status.workers.is_empty()).await;
+    order_holds(&loaded, 3, &[killed]).await;
+    ledger.agrees(&loaded, &[killed]);
 }
 
 #[tokio::test]
 async fn several_devices_are_had_all_or_none_and_lost_one_by_one() {
-    let mut scene = scene(1, 2).await;
+    let mut loaded = loaded(1, 2).await;
     let mut ledger = Ledger::default();
     let (chat, train) = (
-        start(&scene, "chat", 1).await,
-        start(&scene, "train", 1).await,
+        start(&loaded, "chat", 1).await,
+        start(&loaded, "train", 1).await,
     );
-    let pair = start(&scene, "search", 2).await;
+    let pair = start(&loaded, "search", 2).await;
     assert_ne!(pair.gpus()[0], pair.gpus()[1]);
     for load in [&chat, &train, &pair] {
-        load.goes_on(&scene, 2).await;
+        load.goes_on(&loaded, 2).await;
     }
-    let before = sessions(&status(&scene).await);
-    assert_eq!(refused(&scene, "search", 3).await, Code::TooFewWorkers);
+    let before = sessions(&status(&loaded).await);
+    assert_eq!(refused(&loaded, "search", 3).await, Code::TooFewWorkers);
     assert_eq!(
-        sessions(&status(&scene).await),
+        sessions(&status(&loaded).await),
         before,
         "none of them is had"
     );
     // Who asks while the third worker joins gets them.
-    let asked = Load::start(&scene, "search", 3, SOON);
+    let asked = Load::start(&loaded, "search", 3, SOON);
     let joins = async {
         tokio::task::yield_now().await;
-        scene
-            .stage
+        loaded
+            .demo
             .cluster
             .role("worker", "worker-2", &["--gpu".into(), "2".into()])
     };
     let (three, joined) = tokio::join!(asked, joins);
     let mut joined = joined.expect("it starts");
-    let three = three.unwrap_or_else(|code| scene.panic(&format!("{code:?}")));
+    let three = three.unwrap_or_else(|code| loaded.panic(&format!("{code:?}")));
     let mut gpus = three.gpus();
     gpus.sort_unstable();
     assert_eq!(gpus, [0, 1, 2]);
-    three.goes_on(&scene, 3).await;
+    three.goes_on(&loaded, 3).await;
     // A worker dies: of each program that device, and no other.
     let dies = usize::try_from(chat.gpus()[0]).expect("a gpu");
     let killed = (chat.gpus()[0], chat.devices[0].worker);
-    scene.stage.cluster.workers[dies].kill().expect("it dies");
+    loaded.demo.cluster.workers[dies].kill().expect("it dies");
     for load in [&chat, &pair, &three] {
-        assert_eq!(load.loses(&scene, killed.0).await, Code::DeviceLost);
+        assert_eq!(load.loses(&loaded, killed.0).await, Code::DeviceLost);
     }
     for load in [&train, &pair, &three] {
-        load.goes_on(&scene, 3).await;
+        load.goes_on(&loaded, 3).await;
         let lost = load
             .devices
             .iter()
             .filter(|device| device.lost.get().is_some());
         assert!(lost.map(|device| device.gpu).all(|gpu| gpu == killed.0));
     }
-    assert_eq!(refused(&scene, "chat", 3).await, Code::TooFewWorkers);
+    assert_eq!(refused(&loaded, "chat", 3).await, Code::TooFewWorkers);
     for load in [chat, train, pair, three] {
         ledger.close(load).await;
     }
-    until(&scene, "all sessions have ended", |status| {
+    until(&loaded, "all sessions have ended", |status| {
         sessions(status) == 0
     })
     .await;
     joined.stop(SOON).expect("it ends in order");
-    scene.stage.cluster.workers[1 - dies]
+    loaded.demo.cluster.workers[1 - dies]
         .stop(SOON)
         .expect("it ends in order");
-    until(&scene, "all have gone", |status| status.workers.is_empty()).await;
-    order_holds(&scene, 3, &[killed]).await;
-    ledger.agrees(&scene, &[killed]);
+    until(&loaded, "all have gone", |status| status.workers.is_empty()).await;
+    order_holds(&loaded, 3, &[killed]).await;
+    ledger.agrees(&loaded, &[killed]);
 }
 
 #[tokio::test]
 async fn an_exclusive_worker_that_joins_late_serves_its_tenants_only() {
-    let scene = scene(1, 1).await;
+    let loaded = loaded(1, 1).await;
     let mut ledger = Ledger::default();
-    let chat = start(&scene, "chat", 1).await;
+    let chat = start(&loaded, "chat", 1).await;
     for tenant in ["search", "train"] {
-        done(&scene, &["tenant", "set", tenant, "--group", "batch"]);
+        done(&loaded, &["tenant", "set", tenant, "--group", "batch"]);
     }
-    assert_eq!(refused(&scene, "train", 1).await, Code::NoGroup);
+    assert_eq!(refused(&loaded, "train", 1).await, Code::NoGroup);
     // It asks on, and gets the worker as it joins.
     let arguments = ["--gpu", "1", "--group", "batch", "--exclusive"].map(String::from);
-    let asked = Load::start(&scene, "train", 1, SOON);
+    let asked = Load::start(&loaded, "train", 1, SOON);
     let joins = async {
         tokio::task::yield_now().await;
-        scene
-            .stage
+        loaded
+            .demo
             .cluster
             .role("worker", "worker-batch", &arguments)
     };
     let (train, joined) = tokio::join!(asked, joins);
     let mut joined = joined.expect("it starts");
-    let train = train.unwrap_or_else(|code| scene.panic(&format!("{code:?}")));
+    let train = train.unwrap_or_else(|code| loaded.panic(&format!("{code:?}")));
     assert_eq!(train.gpus(), [1]);
     // Others stay where they may be, however busy that is; and of its own it takes one at a time.
     let mut others = Vec::new();
     for _ in 0..3 {
-        others.push(start(&scene, "chat", 1).await);
+        others.push(start(&loaded, "chat", 1).await);
     }
     assert!(others.iter().all(|load| load.gpus() == [0]));
-    assert_eq!(refused(&scene, "chat", 2).await, Code::TooFewWorkers);
-    assert_eq!(refused(&scene, "search", 1).await, Code::Occupied);
-    let more = start(&scene, "train", 1).await;
+    assert_eq!(refused(&loaded, "chat", 2).await, Code::TooFewWorkers);
+    assert_eq!(refused(&loaded, "search", 1).await, Code::Occupied);
+    let more = start(&loaded, "train", 1).await;
     assert_eq!(more.gpus(), [1]);
     for load in others.iter().chain([&chat, &train, &more]) {
-        load.goes_on(&scene, 3).await;
+        load.goes_on(&loaded, 3).await;
     }
     for load in others.into_iter().chain([train, more]) {
         ledger.close(load).await;
     }
-    let search = start(&scene, "search", 1).await;
+    let search = start(&loaded, "search", 1).await;
     assert_eq!(search.gpus(), [1]);
     // Drained, it is left to whom it serves.
-    done(&scene, &["worker", "drain", "1"]);
-    assert_eq!(refused(&scene, "search", 1).await, Code::NoGroup);
-    search.goes_on(&scene, 3).await;
+    done(&loaded, &["worker", "drain", "1"]);
+    assert_eq!(refused(&loaded, "search", 1).await, Code::NoGroup);
+    search.goes_on(&loaded, 3).await;
     for load in [search, chat] {
         ledger.close(load).await;
     }
     assert!(joined.wait(SOON).expect("it ends").success());
-    until(&scene, "it has gone", |status| status.workers.len() == 1).await;
-    order_holds(&scene, 2, &[]).await;
-    ledger.agrees(&scene, &[]);
+    until(&loaded, "it has gone", |status| status.workers.len() == 1).await;
+    order_holds(&loaded, 2, &[]).await;
+    ledger.agrees(&loaded, &[]);
 }
 
 #[tokio::test]
 async fn a_command_whose_worker_dies_fails_with_the_code_that_is_documented() {
-    let scene = scene(1, 1).await;
+    let loaded = loaded(1, 1).await;
     let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/ops/lab/src/bench/long.ptx");
     let submit = [
         "submit", "--tenant", "chat", kernel, "long", "--block", "32",
@@ -431,17 +440,17 @@ async fn a_command_whose_worker_dies_fails_with_the_code_that_is_documented() {
         "--repeat",
         "100000",
     ];
-    let child = beside(&scene, &[&submit[..], &many].concat());
-    until(&scene, "it is at work", |status| sessions(status) == 1).await;
-    let usage = |scene: &Scene| {
+    let child = beside(&loaded, &[&submit[..], &many].concat());
+    until(&loaded, "it is at work", |status| sessions(status) == 1).await;
+    let usage = |loaded: &LoadedCluster| {
         let launches = |seen: &mut lab::demo::Seen| {
             let rows = seen.usage.values().flat_map(|usage| &usage.sessions);
             rows.map(|row| row.launches).sum::<u64>()
         };
-        (scene.stage.observer.see(launches) > 0).then_some(())
+        (loaded.demo.observer.see(launches) > 0).then_some(())
     };
-    scene.wait("its first launches", SOON, usage).await;
-    scene.stage.cluster.workers[0]
+    loaded.wait("its first launches", SOON, usage).await;
+    loaded.demo.cluster.workers[0]
         .signal(Signal::KILL)
         .expect("it dies");
     let output = ends(child).await;

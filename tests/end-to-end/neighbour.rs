@@ -12,7 +12,7 @@ use bus_schemas::{
 use client_agent::{Client, Settings};
 use futures_util::StreamExt;
 
-use crate::stage::Scene;
+use crate::loaded::LoadedCluster;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 const MIB: u64 = 1 << 20;
@@ -118,8 +118,8 @@ fn part(transfer: u64, total: u64, bytes: &[u8]) -> bytes::Bytes {
 }
 
 /// Begins transfers beyond any credit until the worker has enough of it: why its session failed.
-async fn stages(scene: &Scene, tenant: &str) -> Failure {
-    let (client, subjects, opened) = scene.join(tenant).await;
+async fn stages(loaded: &LoadedCluster, tenant: &str) -> Failure {
+    let (client, subjects, opened) = loaded.join(tenant).await;
     let name: Tenant = tenant.parse().expect("a tenant");
     let acks = subjects.to_client(&name, opened.session, ToClient::Worker);
     let mut acks = client.subscribe(acks).await.expect("a subscription");
@@ -147,7 +147,7 @@ async fn stages(scene: &Scene, tenant: &str) -> Failure {
 #[tokio::test]
 async fn tenants_that_take_all_they_can_get_shut_out_nobody() {
     let settings = [("worker.device", "cpu"), ("worker.watchdog", "60s")];
-    let mut scene = Scene::idle(1, 1, &[], &settings).await;
+    let mut loaded = LoadedCluster::idle(1, 1, &[], &settings).await;
     // Sessions and addresses are as they are unless somebody sets them.
     let greedy = TenantSettings {
         modules: Allowance::of(32 * MIB),
@@ -155,14 +155,14 @@ async fn tenants_that_take_all_they_can_get_shut_out_nobody() {
         ..TenantSettings::default()
     };
     // Three, for one would stand in its own way: modules are staged, and need a session.
-    let opener = scene.guest("opener", &greedy).await;
-    let loader = scene.guest("loader", &greedy).await;
-    scene.guest("stager", &greedy).await;
-    let victim = scene.guest("victim", &TenantSettings::default()).await;
+    let opener = loaded.guest("opener", &greedy).await;
+    let loader = loaded.guest("loader", &greedy).await;
+    loaded.guest("stager", &greedy).await;
+    let victim = loaded.guest("victim", &TenantSettings::default()).await;
     let stop = Arc::new(AtomicBool::new(false));
     let counts: [Arc<AtomicUsize>; 2] = Default::default();
     let [opening, loading] = &counts;
-    let staging = stages(&scene, "stager");
+    let staging = stages(&loaded, "stager");
     let (opener_stop, opener_count) = (stop.clone(), opening.clone());
     let (loader_stop, loader_count) = (stop.clone(), loading.clone());
     let loads = tokio::task::spawn_blocking(move || loads(loader, &loader_stop, &loader_count));
@@ -239,11 +239,11 @@ async fn close(client: &async_nats::Client, subjects: &Subjects, tenant: &Tenant
 
 #[tokio::test]
 async fn what_was_staged_beyond_credit_is_given_back_when_the_session_ends() {
-    let mut scene = Scene::idle(1, 1, &[], &[("worker.device", "cpu")]).await;
-    scene.guest("guest", &TenantSettings::default()).await;
-    let (client, subjects, opened) = scene.join("guest").await;
+    let mut loaded = LoadedCluster::idle(1, 1, &[], &[("worker.device", "cpu")]).await;
+    loaded.guest("guest", &TenantSettings::default()).await;
+    let (client, subjects, opened) = loaded.join("guest").await;
     let tenant: Tenant = "guest".parse().expect("a tenant");
-    let worker = scene.stage.cluster.workers[0].pid();
+    let worker = loaded.demo.cluster.workers[0].pid();
     let before = resident(worker);
     let to = subjects.to_worker(&tenant, opened.incarnation, opened.session, ToWorker::Data);
     let bytes = vec![7; 256 << 10];
@@ -257,13 +257,13 @@ async fn what_was_staged_beyond_credit_is_given_back_when_the_session_ends() {
         }
     }
     let enough = |grown: u64| grown >= 150 * MIB;
-    scene
+    loaded
         .wait("200 MiB are staged", TIMEOUT, |_| {
             enough(resident(worker).saturating_sub(before)).then_some(())
         })
         .await;
     close(&client, &subjects, &tenant, &opened).await;
-    scene
+    loaded
         .wait("they are given back", TIMEOUT, |_| {
             (resident(worker).saturating_sub(before) < 40 * MIB).then_some(())
         })

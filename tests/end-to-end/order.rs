@@ -9,7 +9,7 @@ use bus_schemas::ClusterSettings;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::stage::{Scene, plan};
+use crate::loaded::{LoadedCluster, plan};
 
 /// The binary under test, told where the cluster is.
 pub(crate) struct Tool {
@@ -58,38 +58,38 @@ impl Tool {
 }
 
 /// A cluster at work: grants held back and let go, its leader killed, its tenants stopped.
-async fn eventful() -> Scene {
+async fn eventful() -> LoadedCluster {
     let plans = [plan("chat", "chat", 0), plan("train", "train", 4)];
-    let mut scene = Scene::start(2, 2, &plans).await;
+    let mut loaded = LoadedCluster::start(2, 2, &plans).await;
     let patience = Duration::from_secs(30);
-    scene.stage.requests(0, 20, patience).await.expect("work");
-    let administrator = &scene.stage.administrator;
+    loaded.demo.requests(0, 20, patience).await.expect("work");
+    let administrator = &loaded.demo.administrator;
     // Alone on its GPU, a tenant would take one position for all it does.
     let each = ClusterSettings {
         standing: false,
         ..ClusterSettings::default()
     };
     administrator.set_cluster(&each).await.expect("set");
-    scene.stage.requests(0, 20, patience).await.expect("work");
+    loaded.demo.requests(0, 20, patience).await.expect("work");
     administrator.hold(true).await.expect("held");
     tokio::time::sleep(Duration::from_millis(100)).await;
     let status = administrator.status(patience).await.expect("a status");
     assert!(status.held);
     administrator.hold(false).await.expect("released");
-    let leader = scene.stage.cluster.leader(status.leader).expect("ours");
+    let leader = loaded.demo.cluster.leader(status.leader).expect("ours");
     leader.signal(Signal::KILL).expect("killed");
-    scene.stage.requests(0, 20, patience).await.expect("work");
-    scene.stage.requests(1, 5, patience).await.expect("work");
-    scene.stage.stop().await.expect("stopped");
-    scene
+    loaded.demo.requests(0, 20, patience).await.expect("work");
+    loaded.demo.requests(1, 5, patience).await.expect("work");
+    loaded.demo.stop().await.expect("stopped");
+    loaded
 }
 
 #[tokio::test]
 async fn an_order_is_exported_verified_compared_replayed_and_drawn() {
-    let scene = eventful().await;
+    let loaded = eventful().await;
     let tool = Tool {
-        credentials: scene.stage.cluster.credentials(),
-        dir: scene.stage.cluster.options().state_dir.clone(),
+        credentials: loaded.demo.cluster.credentials(),
+        dir: loaded.demo.cluster.options().state_dir.clone(),
     };
     let live = tool.json(&["order", "verify"]).remove(0);
     assert!(live["first"].is_null(), "{live}");
@@ -103,7 +103,7 @@ async fn an_order_is_exported_verified_compared_replayed_and_drawn() {
     for file in ["run.record", "run.csv", "run.jsonl"] {
         tool.well(&["order", "export", "--out", file]);
     }
-    drop(scene.stage);
+    drop(loaded.demo);
     let digest = live["digest"].as_str().unwrap();
     let whole = tool
         .json(&["order", "verify", "run.record", "--expect", digest])
@@ -135,18 +135,18 @@ async fn an_order_is_exported_verified_compared_replayed_and_drawn() {
 #[tokio::test]
 async fn an_archive_keeps_what_is_cut_off() {
     let plans = [plan("chat", "chat", 0)];
-    let mut scene = Scene::idle(1, 1, &plans, &[]).await;
+    let mut loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;
     let tool = Tool {
-        credentials: scene.stage.cluster.credentials(),
-        dir: scene.stage.cluster.options().state_dir.clone(),
+        credentials: loaded.demo.cluster.credentials(),
+        dir: loaded.demo.cluster.options().state_dir.clone(),
     };
     let aged = ClusterSettings {
         record_max_age_s: 8,
         ..ClusterSettings::default()
     };
-    let administrator = &scene.stage.administrator;
+    let administrator = &loaded.demo.administrator;
     administrator.set_cluster(&aged).await.expect("set");
-    scene.work(&plans).await;
+    loaded.work(&plans).await;
     // Both begin with the record; one is not kept up.
     for archive in ["archive", "left"] {
         let added = &tool.json(&["order", "export", "--archive", archive])[0];
@@ -160,7 +160,7 @@ async fn an_archive_keeps_what_is_cut_off() {
             .as_u64()
             .unwrap_or(0);
     }
-    scene.stage.stop().await.expect("stopped");
+    loaded.demo.stop().await.expect("stopped");
     tool.well(&["order", "export", "--archive", "archive"]);
     let record = &tool.json(&["order", "verify"])[0];
     let whole = &tool.json(&["order", "verify", "archive"])[0];

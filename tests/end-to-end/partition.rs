@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::stage::{Scene, plan};
+use crate::loaded::{LoadedCluster, plan};
 use bus_schemas::subject::ToLeader;
 use bus_schemas::{CostClass, CostRun, Intent, KernelKey, WIRE_VERSION, encode};
 
@@ -15,8 +15,8 @@ const CUT: Duration = Duration::from_millis(1_500);
 const APART: Duration = Duration::from_millis(50);
 
 /// Forbids `user` to publish on these subjects, or, with none, nothing more than ever.
-fn cut(scene: &Scene, user: &str, subjects: &[String]) -> String {
-    let broker = &scene.stage.cluster.broker;
+fn cut(loaded: &LoadedCluster, user: &str, subjects: &[String]) -> String {
+    let broker = &loaded.demo.cluster.broker;
     let path = broker.credentials_path().with_file_name("users.conf");
     let whole = std::fs::read_to_string(&path).expect("the broker's users");
     let denied: Vec<_> = subjects
@@ -41,17 +41,17 @@ fn cut(scene: &Scene, user: &str, subjects: &[String]) -> String {
     whole
 }
 
-fn heal(scene: &Scene, users: &str) {
-    let broker = &scene.stage.cluster.broker;
+fn heal(loaded: &LoadedCluster, users: &str) {
+    let broker = &loaded.demo.cluster.broker;
     let path = broker.credentials_path().with_file_name("users.conf");
     std::fs::write(path, users).expect("written");
     broker.reload().expect("taken");
 }
 
-async fn between_leader_and_worker(scene: &Scene) -> Vec<String> {
-    let status = scene.epoch_above(0, SOON).await;
+async fn between_leader_and_worker(loaded: &LoadedCluster) -> Vec<String> {
+    let status = loaded.epoch_above(0, SOON).await;
     let worker = status.workers[0].incarnation;
-    let subjects = scene.stage.administrator.subjects();
+    let subjects = loaded.demo.administrator.subjects();
     let order = subjects.grants(worker).replace(".order", ".>");
     vec![
         order,
@@ -64,65 +64,65 @@ async fn between_leader_and_worker(scene: &Scene) -> Vec<String> {
 #[tokio::test]
 async fn a_worker_cut_off_from_its_leader_for_a_moment_loses_nothing() {
     let plans = [plan("a", "search", 1), plan("b", "train", 3)];
-    let scene = Scene::start(2, 1, &plans).await;
-    scene.progress(2, SOON).await;
-    let subjects = between_leader_and_worker(&scene).await;
-    let users = cut(&scene, "cluster", &subjects);
+    let loaded = LoadedCluster::start(2, 1, &plans).await;
+    loaded.progress(2, SOON).await;
+    let subjects = between_leader_and_worker(&loaded).await;
+    let users = cut(&loaded, "cluster", &subjects);
     tokio::time::sleep(CUT).await;
-    heal(&scene, &users);
-    scene.progress(3, SOON).await;
-    scene.settle().await;
+    heal(&loaded, &users);
+    loaded.progress(3, SOON).await;
+    loaded.settle().await;
 }
 
 #[tokio::test]
 async fn a_worker_cut_off_from_its_leader_for_long_is_lost_to_everybody() {
     let plans = [plan("a", "search", 1)];
-    let mut scene = Scene::start(1, 1, &plans).await;
-    scene.progress(2, SOON).await;
-    let subjects = between_leader_and_worker(&scene).await;
-    let users = cut(&scene, "cluster", &subjects);
-    scene
-        .wait("its tenant hears that its device is lost", SOON, |scene| {
-            let complaints = scene.stage.tenants[0].heard().complaints;
+    let mut loaded = LoadedCluster::start(1, 1, &plans).await;
+    loaded.progress(2, SOON).await;
+    let subjects = between_leader_and_worker(&loaded).await;
+    let users = cut(&loaded, "cluster", &subjects);
+    loaded
+        .wait("its tenant hears that its device is lost", SOON, |loaded| {
+            let complaints = loaded.demo.tenants[0].heard().complaints;
             complaints
                 .iter()
                 .any(|what| what.contains("E-DEVICE-LOST"))
                 .then_some(())
         })
         .await;
-    heal(&scene, &users);
+    heal(&loaded, &users);
     // The incarnation hears it too, and ends: it never runs anything again.
     let patience = Duration::from_secs(10);
-    if scene.stage.cluster.workers[0].wait(patience).is_err() {
-        scene.panic("the lost incarnation goes on");
+    if loaded.demo.cluster.workers[0].wait(patience).is_err() {
+        loaded.panic("the lost incarnation goes on");
     }
 }
 
 #[tokio::test]
 async fn a_worker_cut_off_from_its_clients_loses_nothing() {
     let plans = [plan("a", "search", 1)];
-    let scene = Scene::start(1, 1, &plans).await;
-    scene.progress(2, SOON).await;
-    let subjects = scene.stage.administrator.subjects().clone();
+    let loaded = LoadedCluster::start(1, 1, &plans).await;
+    loaded.progress(2, SOON).await;
+    let subjects = loaded.demo.administrator.subjects().clone();
     let tenant = "a".parse().expect("a tenant");
     let hears = subjects.tenant_inbound(&tenant).replace(".>", ".*.*");
     let says = subjects.tenant_outbound(&tenant).replace(".>", ".w.>");
-    let users = cut(&scene, "cluster", &[hears]);
-    cut(&scene, "tenant-a", &[says]);
+    let users = cut(&loaded, "cluster", &[hears]);
+    cut(&loaded, "tenant-a", &[says]);
     tokio::time::sleep(CUT).await;
-    heal(&scene, &users);
-    scene.progress(3, SOON).await;
-    scene.settle().await;
+    heal(&loaded, &users);
+    loaded.progress(3, SOON).await;
+    loaded.settle().await;
 }
 
 #[tokio::test]
 async fn a_client_that_announces_and_never_sends_holds_nobody_up() {
     let plans = [plan("a", "search", 2), plan("silent", "search", 0)];
-    let mut scene = Scene::start(1, 1, &plans[..1]).await;
-    scene.guest("silent", &plans[1].settings).await;
+    let mut loaded = LoadedCluster::start(1, 1, &plans[..1]).await;
+    loaded.guest("silent", &plans[1].settings).await;
     let silent = "silent".parse().expect("a tenant");
-    scene.progress(5, SOON).await;
-    let (client, subjects, opened) = scene.join("silent").await;
+    loaded.progress(5, SOON).await;
+    let (client, subjects, opened) = loaded.join("silent").await;
     // A hundred slices of the highest priority, of which not one op is ever sent.
     let mut column = Vec::new();
     let run = CostRun {
@@ -146,7 +146,7 @@ async fn a_client_that_announces_and_never_sends_holds_nobody_up() {
             .expect("published");
         tokio::time::sleep(APART).await;
     }
-    scene.progress(20, SOON).await;
-    let heard = scene.stage.stop().await.expect("stopped");
+    loaded.progress(20, SOON).await;
+    let heard = loaded.demo.stop().await.expect("stopped");
     assert!(heard[0].stopped && heard[0].verified == heard[0].latencies.len() as u64);
 }

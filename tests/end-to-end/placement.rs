@@ -7,20 +7,20 @@ use broker::testing::TempDir;
 use client_agent::{Client, Session};
 use serde_json::Value;
 
+use crate::loaded::{LoadedCluster, plan};
 use crate::run::{text, warploom};
-use crate::stage::{Scene, plan};
 
-fn command(scene: &Scene, dir: &Path) -> Command {
+fn command(loaded: &LoadedCluster, dir: &Path) -> Command {
     let mut command = warploom(dir);
-    let credentials = scene.stage.cluster.credentials();
+    let credentials = loaded.demo.cluster.credentials();
     command.env("WARPLOOM_BROKER_CREDENTIALS", credentials);
     command
 }
 
 /// Runs `saxpy` on so many devices of tenant `a`.
-fn submit(scene: &Scene, dir: &Path, devices: u32) -> Output {
+fn submit(loaded: &LoadedCluster, dir: &Path, devices: u32) -> Output {
     let kernel = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/saxpy.ptx");
-    let mut command = command(scene, dir);
+    let mut command = command(loaded, dir);
     command.args(["--json", "submit", "--tenant", "a"]);
     command.arg(kernel).args(["saxpy", "--block", "4"]);
     command.args(["--arg", "u32:4", "--arg", "f32:2", "--arg", "f32[1,2,3,4]"]);
@@ -43,19 +43,19 @@ fn devices(output: &Output) -> Vec<u64> {
     lines.collect()
 }
 
-fn status(scene: &Scene, dir: &Path) -> Value {
-    let output = command(scene, dir).args(["--json", "status"]).output();
+fn status(loaded: &LoadedCluster, dir: &Path) -> Value {
+    let output = command(loaded, dir).args(["--json", "status"]).output();
     let (out, err) = text(&output.expect("the binary runs"));
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"))
 }
 
 #[tokio::test]
 async fn several_devices_groups_and_workers_that_join() {
-    let scene = Scene::idle(1, 2, &[plan("a", "search", 1)], &[]).await;
+    let loaded = LoadedCluster::idle(1, 2, &[plan("a", "search", 1)], &[]).await;
     let dir = TempDir::new().expect("a directory");
-    assert_eq!(devices(&submit(&scene, dir.path(), 1)), [0]);
-    assert_eq!(devices(&submit(&scene, dir.path(), 2)), [0, 1]);
-    let refused = submit(&scene, dir.path(), 3);
+    assert_eq!(devices(&submit(&loaded, dir.path(), 1)), [0]);
+    assert_eq!(devices(&submit(&loaded, dir.path(), 2)), [0, 1]);
+    let refused = submit(&loaded, dir.path(), 3);
     let (out, err) = text(&refused);
     assert!(
         !refused.status.success() && err.contains("E-CLUSTER-DEVICES"),
@@ -63,13 +63,13 @@ async fn several_devices_groups_and_workers_that_join() {
     );
     // Another worker joins, for others: nothing changes. Bound to its group, the tenant goes there.
     let arguments = ["--gpu", "2", "--group", "batch", "--exclusive"].map(String::from);
-    let mut worker = scene
-        .stage
+    let mut worker = loaded
+        .demo
         .cluster
         .role("worker", "worker-batch", &arguments)
         .expect("it starts");
     let workers = loop {
-        let workers = status(&scene, dir.path())["workers"].clone();
+        let workers = status(&loaded, dir.path())["workers"].clone();
         let workers = workers.as_array().expect("a list").clone();
         let batch = workers.iter().filter(|it| it["group"] == "batch");
         if batch.count() == 1 {
@@ -84,22 +84,22 @@ async fn several_devices_groups_and_workers_that_join() {
         assert!(free > 0 && free <= capacity, "{worker}");
         assert!(worker["busy"].is_u64(), "{worker}");
     }
-    let refused = submit(&scene, dir.path(), 3);
+    let refused = submit(&loaded, dir.path(), 3);
     assert!(text(&refused).1.contains("E-CLUSTER-DEVICES"));
-    let bound = command(&scene, dir.path())
+    let bound = command(&loaded, dir.path())
         .args([
             "tenant", "set", "a", "--group", "batch", "--group", "default",
         ])
         .output()
         .expect("the binary runs");
     assert!(bound.status.success(), "{:?}", text(&bound));
-    assert_eq!(devices(&submit(&scene, dir.path(), 3)), [0, 1, 2]);
-    let nowhere = command(&scene, dir.path())
+    assert_eq!(devices(&submit(&loaded, dir.path(), 3)), [0, 1, 2]);
+    let nowhere = command(&loaded, dir.path())
         .args(["tenant", "set", "a", "--group", "nowhere"])
         .output()
         .expect("the binary runs");
     assert!(nowhere.status.success(), "{:?}", text(&nowhere));
-    let refused = submit(&scene, dir.path(), 1);
+    let refused = submit(&loaded, dir.path(), 1);
     assert!(
         text(&refused).1.contains("E-CLUSTER-GROUP"),
         "{:?}",
@@ -109,8 +109,8 @@ async fn several_devices_groups_and_workers_that_join() {
 }
 
 /// A tenant's program, with so many bytes of weights on its device: the same ones each time.
-async fn program(scene: &Scene, tenant: &str, weights: usize) -> (Client, Session) {
-    let settings = scene.login(tenant);
+async fn program(loaded: &LoadedCluster, tenant: &str, weights: usize) -> (Client, Session) {
+    let settings = loaded.login(tenant);
     let opened = tokio::task::spawn_blocking(move || {
         let client = Client::connect(settings).expect("a broker");
         let session = client.open().expect("a session");
@@ -141,25 +141,25 @@ fn gpu((_, session): &(Client, Session)) -> u32 {
 async fn a_program_goes_where_its_weights_are_whoever_brought_them() {
     const WEIGHTS: usize = 8 << 20;
     let plans = ["a", "b", "c"].map(|tenant| plan(tenant, "search", 1));
-    let scene = Scene::idle(1, 2, &plans, &[]).await;
+    let loaded = LoadedCluster::idle(1, 2, &plans, &[]).await;
     let dir = TempDir::new().expect("a directory");
-    let guest = program(&scene, "c", 0).await;
-    let holder = program(&scene, "b", WEIGHTS).await;
+    let guest = program(&loaded, "c", 0).await;
+    let holder = program(&loaded, "b", WEIGHTS).await;
     assert_eq!((gpu(&guest), gpu(&holder)), (0, 1));
     end(guest).await;
     // The idle device first: that the other has the weights counts for less.
-    let first = program(&scene, "a", WEIGHTS).await;
+    let first = program(&loaded, "a", WEIGHTS).await;
     assert_eq!(gpu(&first), 0);
     end(first).await;
-    let guest = program(&scene, "c", 0).await;
+    let guest = program(&loaded, "c", 0).await;
     assert_eq!(gpu(&guest), 0);
     // With equal load it is the device where another tenant holds what this one used.
     let began = std::time::Instant::now();
     loop {
-        let status = status(&scene, dir.path());
+        let status = status(&loaded, dir.path());
         let workers = status["workers"].as_array().expect("a list").iter();
         if workers.clone().all(|it| it["sessions"] == 1) {
-            let second = program(&scene, "a", 0).await;
+            let second = program(&loaded, "a", 0).await;
             let placed = gpu(&second);
             end(second).await;
             if placed == 1 {
@@ -167,7 +167,7 @@ async fn a_program_goes_where_its_weights_are_whoever_brought_them() {
             }
         }
         if began.elapsed() > crate::members::SOON {
-            scene.panic("it is still placed elsewhere");
+            loaded.panic("it is still placed elsewhere");
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }

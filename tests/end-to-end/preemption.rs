@@ -8,7 +8,7 @@ use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::{Client, Settings};
 use warploom_cli::evidence::Started;
 
-use crate::stage::{Scene, plan};
+use crate::loaded::{LoadedCluster, plan};
 
 const GUEST: &str = "guest";
 /// Sessions with a long kernel each: more than a device is handed at a time.
@@ -73,8 +73,8 @@ fn long(settings: Settings, together: &Barrier) -> String {
 }
 
 /// What the worker wrote so far, in the order in which the positions ended.
-fn ended(scene: &Scene) -> Vec<Started> {
-    let logs = scene.stage.cluster.started_logs();
+fn ended(loaded: &LoadedCluster) -> Vec<Started> {
+    let logs = loaded.demo.cluster.started_logs();
     let text = std::fs::read_to_string(&logs[0]).expect("the worker's log");
     let parse = |line| serde_json::from_str(line).expect("a line of it");
     text.lines().map(parse).collect()
@@ -86,18 +86,18 @@ async fn urgent_launches_overtake_long_kernels_and_all_are_right() {
     // The device has time for both.
     urgent.think_ms = 10;
     let settings = [("worker.watchdog", "120s"), ("worker.device", "cpu")];
-    let mut scene = Scene::start_with(1, 1, &[urgent], &settings).await;
+    let mut loaded = LoadedCluster::start_with(1, 1, &[urgent], &settings).await;
     let lowest = TenantSettings {
         priority: 4,
         ..TenantSettings::default()
     };
-    let joined = scene.guest(GUEST, &lowest).await;
+    let joined = loaded.guest(GUEST, &lowest).await;
     // Else what is urgent has one position before all of them.
     let each = ClusterSettings {
         standing: false,
         ..ClusterSettings::default()
     };
-    let set = scene.stage.administrator.set_cluster(&each).await;
+    let set = loaded.demo.administrator.set_cluster(&each).await;
     set.expect("every slice is granted by itself");
     let together = Arc::new(Barrier::new(SESSIONS));
     let guests: Vec<_> = (0..SESSIONS)
@@ -111,15 +111,15 @@ async fn urgent_launches_overtake_long_kernels_and_all_are_right() {
         let done = tokio::time::timeout(2 * TIMEOUT, guest).await;
         sessions.push(done.expect("it ends").expect("and is right"));
     }
-    scene.progress(3, TIMEOUT).await;
-    let ended = ended(&scene);
+    loaded.progress(3, TIMEOUT).await;
+    let ended = ended(&loaded);
     let overtook = overtaking(&ended, &sessions);
     assert!(
         overtook >= OVERTAKING,
         "{overtook} urgent slices were granted behind all long kernels and ended before any"
     );
     // Positions are those of the starts, whatever ended first: the record replays to them.
-    scene.settle().await;
+    loaded.settle().await;
 }
 
 /// How many urgent slices with a later position than every long one ended before the first of

@@ -7,8 +7,8 @@ use std::process::{Command, Output, Stdio};
 use broker::testing::TempDir;
 use bus_schemas::Status;
 
+use crate::loaded::{LoadedCluster, plan};
 use crate::members::until;
-use crate::stage::{Scene, plan};
 
 pub(crate) const WARPLOOM: &str = env!("CARGO_BIN_EXE_warploom");
 
@@ -127,15 +127,15 @@ fn run_ends_as_its_program_does() {
 async fn a_killed_programs_memory_is_free_as_soon_as_run_knows() {
     // Without `run`'s word its session would live for so long.
     let settings = &[("leader.connection_lost", "600s")];
-    let scene = Scene::start_with(1, 1, &[plan("a", "search", 1)], settings).await;
+    let loaded = LoadedCluster::start_with(1, 1, &[plan("a", "search", 1)], settings).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "vector_add");
-    let credentials = scene.stage.cluster.credentials();
+    let credentials = loaded.demo.cluster.credentials();
     let mut run = warploom(dir.path())
         .env("WARPLOOM_BROKER_CREDENTIALS", credentials)
         .env(
             "WARPLOOM_CLUSTER_NAME",
-            &scene.stage.cluster.options().cluster,
+            &loaded.demo.cluster.options().cluster,
         )
         .args(["run", "--tenant", "a", "--"])
         .arg(&program)
@@ -154,13 +154,13 @@ async fn a_killed_programs_memory_is_free_as_soon_as_run_knows() {
             .map(|tenant| tenant.sessions)
             .sum::<u64>()
     };
-    let before = sessions(&until(&scene, "a leader", |_| true).await);
+    let before = sessions(&until(&loaded, "a leader", |_| true).await);
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.id()));
     let child: i32 = children.expect("a list").trim().parse().expect("one child");
     let pid = rustix::process::Pid::from_raw(child).expect("a process");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is killed");
     assert_eq!(run.wait().expect("it ends").code(), Some(137));
-    until(&scene, "its session has ended", |status| {
+    until(&loaded, "its session has ended", |status| {
         sessions(status) < before
     })
     .await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bus_schemas::{Usage, UsageRow};
 use client_agent::{Client, Session, Settings};
 
-use crate::stage::{Scene, plan};
+use crate::loaded::{LoadedCluster, plan};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const BYTES: usize = 8 << 20;
@@ -70,8 +70,8 @@ async fn beside<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> 
     tokio::task::spawn_blocking(act).await.expect("it ends")
 }
 
-async fn start(scene: &Scene, tenant: &str) -> Program {
-    let settings = scene.login(tenant);
+async fn start(loaded: &LoadedCluster, tenant: &str) -> Program {
+    let settings = loaded.login(tenant);
     beside(move || Program::start(settings)).await
 }
 
@@ -82,11 +82,11 @@ fn row<'u>(usage: &'u Usage, tenant: &str) -> Option<&'u UsageRow> {
 }
 
 /// Waits until the worker says that two tenants hold so much each; gives what it said.
-async fn held(scene: &Scene, resident: [usize; 2]) -> Usage {
+async fn held(loaded: &LoadedCluster, resident: [usize; 2]) -> Usage {
     let what = format!("{resident:?} bytes held");
-    scene
-        .wait(&what, TIMEOUT, |scene| {
-            scene.stage.observer.see(|seen| {
+    loaded
+        .wait(&what, TIMEOUT, |loaded| {
+            loaded.demo.observer.see(|seen| {
                 let usage = seen.usage.values().next()?;
                 let is = |tenant, bytes| row(usage, tenant).is_some_and(|it| it.resident == bytes);
                 let [a, b] = resident.map(|bytes| bytes as u64);
@@ -97,10 +97,10 @@ async fn held(scene: &Scene, resident: [usize; 2]) -> Usage {
 }
 
 /// Waits for what the worker says after this.
-async fn later(scene: &Scene, than: &Usage) -> Usage {
-    scene
-        .wait("more usage", TIMEOUT, |scene| {
-            scene.stage.observer.see(|seen| {
+async fn later(loaded: &LoadedCluster, than: &Usage) -> Usage {
+    loaded
+        .wait("more usage", TIMEOUT, |loaded| {
+            loaded.demo.observer.see(|seen| {
                 let usage = seen.usage.values().next()?;
                 (usage.elapsed_ns > than.elapsed_ns).then(|| usage.clone())
             })
@@ -108,21 +108,21 @@ async fn later(scene: &Scene, than: &Usage) -> Usage {
         .await
 }
 
-async fn scene(settings: &[(&str, &str)]) -> Scene {
+async fn loaded(settings: &[(&str, &str)]) -> LoadedCluster {
     let plans = [plan("a", "search", 1), plan("b", "search", 1)];
     let settings = [&[("worker.device", "cpu")], settings].concat();
-    Scene::idle(1, 1, &plans, &settings).await
+    LoadedCluster::idle(1, 1, &plans, &settings).await
 }
 
 #[tokio::test]
 async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
-    let scene = scene(&[("worker.share", "all")]).await;
-    let a = start(&scene, "a").await;
-    let b = start(&scene, "b").await;
-    let before = held(&scene, [BYTES / 2; 2]).await;
+    let loaded = loaded(&[("worker.share", "all")]).await;
+    let a = start(&loaded, "a").await;
+    let b = start(&loaded, "b").await;
+    let before = held(&loaded, [BYTES / 2; 2]).await;
     assert_eq!(before.saved, BYTES as u64);
     // Half of it is what is counted, and both halves are what the device holds.
-    let after = later(&scene, &before).await;
+    let after = later(&loaded, &before).await;
     let elapsed = u128::from(after.elapsed_ns - before.elapsed_ns);
     for tenant in ["a", "b"] {
         let [before, after] = [&before, &after].map(|usage| row(usage, tenant).expect("a row"));
@@ -136,7 +136,7 @@ async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
         (a, b)
     })
     .await;
-    let apart = held(&scene, [BYTES; 2]).await;
+    let apart = held(&loaded, [BYTES; 2]).await;
     assert_eq!(apart.saved, 0);
     let (of_a, of_b) = beside(move || {
         let read = (a.read(), b.read());
@@ -154,17 +154,17 @@ async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
         .map(|word| f32::from_le_bytes(*word));
     let doubled: Vec<u8> = floats.flat_map(|it| (it + it).to_le_bytes()).collect();
     assert!(of_b == doubled, "its own writes are lost");
-    held(&scene, [0; 2]).await;
+    held(&loaded, [0; 2]).await;
 }
 
 #[tokio::test]
 async fn unless_it_is_set_otherwise_a_tenants_own_sessions_share_and_no_others() {
-    let scene = scene(&[]).await;
-    let a = start(&scene, "a").await;
-    let b = start(&scene, "b").await;
-    assert_eq!(held(&scene, [BYTES; 2]).await.saved, 0);
-    let again = start(&scene, "b").await;
-    let both = held(&scene, [BYTES, BYTES / 2]).await;
+    let loaded = loaded(&[]).await;
+    let a = start(&loaded, "a").await;
+    let b = start(&loaded, "b").await;
+    assert_eq!(held(&loaded, [BYTES; 2]).await.saved, 0);
+    let again = start(&loaded, "b").await;
+    let both = held(&loaded, [BYTES, BYTES / 2]).await;
     assert_eq!(both.saved, BYTES as u64);
     let (a, b, again) = beside(move || (a.read(), b.read(), again.read())).await;
     assert!([a, b, again].iter().all(|read| *read == weights()));

@@ -2,12 +2,12 @@
 
 use broker::testing::TempDir;
 
+use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};
-use crate::stage::{Scene, plan};
 
 #[tokio::test]
 async fn the_runtimes_tables_are_answered_where_somebody_says_so() {
-    let scene = Scene::start(1, 1, &[plan("a", "search", 1)]).await;
+    let loaded = LoadedCluster::start(1, 1, &[plan("a", "search", 1)]).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "tables");
     let run = |part: &str, flags: &[&str], setting: Option<&str>| {
@@ -15,11 +15,11 @@ async fn the_runtimes_tables_are_answered_where_somebody_says_so() {
         command
             .env(
                 "WARPLOOM_BROKER_CREDENTIALS",
-                scene.stage.cluster.credentials(),
+                loaded.demo.cluster.credentials(),
             )
             .env(
                 "WARPLOOM_CLUSTER_NAME",
-                &scene.stage.cluster.options().cluster,
+                &loaded.demo.cluster.options().cluster,
             )
             .env("TMPDIR", dir.path());
         if let Some(setting) = setting {

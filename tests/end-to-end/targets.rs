@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::stage::{Scene, plan};
+use crate::loaded::{LoadedCluster, plan};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Longer than any request of the test takes, on any machine.
 const GENEROUS: &str = "50s";
 
-fn warploom(scene: &Scene, arguments: &[&str]) -> Output {
+fn warploom(loaded: &LoadedCluster, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_warploom"))
         .args(arguments)
         .env(
             "WARPLOOM_BROKER_CREDENTIALS",
-            scene.stage.cluster.credentials(),
+            loaded.demo.cluster.credentials(),
         )
         .env("WARPLOOM_CLUSTER_NAME", "test")
         .output()
@@ -25,24 +25,24 @@ fn warploom(scene: &Scene, arguments: &[&str]) -> Output {
 }
 
 /// What a command printed as JSON; it must end well.
-fn json(scene: &Scene, arguments: &[&str]) -> Value {
-    let output = warploom(scene, arguments);
+fn json(loaded: &LoadedCluster, arguments: &[&str]) -> Value {
+    let output = warploom(loaded, arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 /// One tenant's entry in `status --json`.
-fn tenant(scene: &Scene, name: &str) -> Value {
-    let status = json(scene, &["status", "--json"]);
+fn tenant(loaded: &LoadedCluster, name: &str) -> Value {
+    let status = json(loaded, &["status", "--json"]);
     let tenants = status["tenants"].as_array().expect("tenants");
     let found = tenants.iter().find(|tenant| tenant["tenant"] == *name);
     found.expect("the tenant").clone()
 }
 
 /// Exit code of a command and all it said.
-fn said(scene: &Scene, arguments: &[&str]) -> (i32, String) {
-    let output = warploom(scene, arguments);
+fn said(loaded: &LoadedCluster, arguments: &[&str]) -> (i32, String) {
+    let output = warploom(loaded, arguments);
     let all = [output.stdout, output.stderr].concat();
     let code = output.status.code().expect("an exit code");
     (code, String::from_utf8_lossy(&all).into_owned())
@@ -57,8 +57,8 @@ fn verdict(answer: &Value) -> String {
         .to_owned()
 }
 
-fn shows_how_the_target_is_met(scene: &Scene) {
-    let chat = tenant(scene, "chat");
+fn shows_how_the_target_is_met(loaded: &LoadedCluster) {
+    let chat = tenant(loaded, "chat");
     let met = &chat["attainment"];
     assert_eq!(met["target_ns"], 50_000_000_000_u64);
     let requests = met["requests"].as_u64().expect("requests");
@@ -67,43 +67,49 @@ fn shows_how_the_target_is_met(scene: &Scene) {
     assert_eq!(met["attained"], 1.0, "{chat}");
     assert!(met["p99_ns"].as_u64().is_some_and(|p99| p99 > 0), "{chat}");
     assert!(met["counted_s"].as_f64().is_some_and(|s| s > 0.0), "{chat}");
-    let train = tenant(scene, "train");
+    let train = tenant(loaded, "train");
     assert_eq!(train["attainment"]["attained"], Value::Null, "{train}");
-    let (code, table) = said(scene, &["status"]);
+    let (code, table) = said(loaded, &["status"]);
     assert!(code == 0 && table.contains("100.00 %"), "{table}");
 }
 
-fn says_whether_a_target_can_be_met(scene: &Scene) {
-    let answer = json(scene, &["tenant", "set", "chat", "--json"]);
+fn says_whether_a_target_can_be_met(loaded: &LoadedCluster) {
+    let answer = json(loaded, &["tenant", "set", "chat", "--json"]);
     assert_eq!(verdict(&answer), "met", "{answer}");
     // Less than any request takes: refused if asked to be strict, else done with a warning.
     let impossible = ["tenant", "set", "chat", "--slo", "1us"];
-    let (code, told) = said(scene, &[&impossible[..], &["--strict"]].concat());
+    let (code, told) = said(loaded, &[&impossible[..], &["--strict"]].concat());
     assert_eq!(code, 1, "{told}");
     assert!(told.contains("E-TENANT-TARGET"), "{told}");
-    let chat = tenant(scene, "chat");
+    let chat = tenant(loaded, "chat");
     assert_eq!(
         chat["settings"]["slo_ns"], 50_000_000_000_u64,
         "left as it was"
     );
-    let (code, told) = said(scene, &impossible);
+    let (code, told) = said(loaded, &impossible);
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("target 1 us"), "{told}");
     assert!(told.contains("E-TENANT-TARGET"), "{told}");
     assert!(told.contains("a request alone"), "{told}");
-    let answer = json(scene, &["tenant", "set", "chat", "--weight", "2", "--json"]);
+    let answer = json(
+        loaded,
+        &["tenant", "set", "chat", "--weight", "2", "--json"],
+    );
     assert_eq!(verdict(&answer), "too-long", "{answer}");
     // Another tenant's change is not refused for what is so already.
     let (code, told) = said(
-        scene,
+        loaded,
         &["tenant", "set", "train", "--weight", "2", "--strict"],
     );
     assert_eq!(code, 0, "{told}");
-    let (code, told) = said(scene, &["tenant", "set", "chat", "--slo", "soon"]);
+    let (code, told) = said(loaded, &["tenant", "set", "chat", "--slo", "soon"]);
     assert!(code == 2 && told.contains("20ms"), "{told}");
-    let (code, told) = said(scene, &["tenant", "create", "new", "--slo", "20ms"]);
+    let (code, told) = said(loaded, &["tenant", "create", "new", "--slo", "20ms"]);
     assert!(code == 0 && told.contains("not known yet"), "{told}");
-    let answer = json(scene, &["tenant", "set", "chat", "--slo", "none", "--json"]);
+    let answer = json(
+        loaded,
+        &["tenant", "set", "chat", "--slo", "none", "--json"],
+    );
     let targets = answer["admission"].as_array().expect("verdicts");
     assert!(
         targets.iter().all(|target| target["tenant"] == "new"),
@@ -117,13 +123,13 @@ async fn a_target_is_shown_judged_and_replayed() {
     // The device is idle in between, so that the target comes and goes.
     chat.think_ms = 150;
     let train = plan("train", "train", 4);
-    let scene = Scene::start(1, 1, &[chat, train]).await;
+    let loaded = LoadedCluster::start(1, 1, &[chat, train]).await;
     // No request takes longer on the slowest machine, and the order heeds it all the same.
-    let (code, told) = said(&scene, &["tenant", "set", "chat", "--slo", GENEROUS]);
+    let (code, told) = said(&loaded, &["tenant", "set", "chat", "--slo", GENEROUS]);
     assert_eq!(code, 0, "{told}");
-    scene.progress(6, TIMEOUT).await;
-    shows_how_the_target_is_met(&scene);
-    says_whether_a_target_can_be_met(&scene);
-    scene.progress(3, TIMEOUT).await;
-    scene.settle().await;
+    loaded.progress(6, TIMEOUT).await;
+    shows_how_the_target_is_met(&loaded);
+    says_whether_a_target_can_be_met(&loaded);
+    loaded.progress(3, TIMEOUT).await;
+    loaded.settle().await;
 }

@@ -12,15 +12,15 @@ use serde_json::Value;
 use warploom_cli::usage::Query;
 
 use crate::cluster::{done, objects};
-use crate::stage::{Scene, plan};
+use crate::loaded::{LoadedCluster, plan};
 
 const SOON: Duration = Duration::from_secs(30);
 /// Often, so that there are many blocks.
 const SETTINGS: &[(&str, &str)] = &[("worker.metering", "100ms")];
 
 /// The rows of a table, and what is said below it.
-fn table(scene: &Scene, by: &str) -> (Vec<Value>, Value) {
-    let mut rows = objects(scene, &["usage", "--json", "--by", by]);
+fn table(loaded: &LoadedCluster, by: &str) -> (Vec<Value>, Value) {
+    let mut rows = objects(loaded, &["usage", "--json", "--by", by]);
     let below = rows.pop().expect("a last line");
     (rows, below)
 }
@@ -36,10 +36,10 @@ fn sum(rows: &[Value], field: &str) -> f64 {
 }
 
 /// Every way of telling rows apart gives the same sums, of which none are missing.
-fn adds_up(scene: &Scene) -> f64 {
+fn adds_up(loaded: &LoadedCluster) -> f64 {
     let mut launches = Vec::new();
     for by in ["tenant", "kernel", "gpu", "day", "tenant,kernel,day,gpu"] {
-        let (rows, below) = table(scene, by);
+        let (rows, below) = table(loaded, by);
         for field in ["launches", "device_seconds", "core_credits", "vram_credits"] {
             let (sum, total) = (sum(&rows, field), number(&below["total"], field));
             let near = (sum - total).abs() <= 1e-6 * total.max(1.0);
@@ -54,26 +54,26 @@ fn adds_up(scene: &Scene) -> f64 {
 #[tokio::test]
 async fn accounts_add_up_although_a_leader_is_killed_and_a_worker_leaves() {
     let plans = [plan("a", "search", 1), plan("b", "train", 3)];
-    let mut scene = Scene::start_with(2, 1, &plans, SETTINGS).await;
-    scene.progress(3, SOON).await;
-    let old = scene.epoch_above(0, SOON).await;
-    let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
+    let mut loaded = LoadedCluster::start_with(2, 1, &plans, SETTINGS).await;
+    loaded.progress(3, SOON).await;
+    let old = loaded.epoch_above(0, SOON).await;
+    let leader = loaded.demo.cluster.leader(old.leader).expect("one of ours");
     leader.kill().expect("it dies");
-    scene.epoch_above(old.epoch, SOON).await;
-    scene.progress(3, SOON).await;
-    scene.stage.stop().await.expect("they stop");
-    scene.stage.cluster.workers[0]
+    loaded.epoch_above(old.epoch, SOON).await;
+    loaded.progress(3, SOON).await;
+    loaded.demo.stop().await.expect("they stop");
+    loaded.demo.cluster.workers[0]
         .stop(SOON)
         .expect("it drains");
-    adds_up(&scene);
+    adds_up(&loaded);
     // The accounts have what the worker said last to whoever listened.
-    let (rows, below) = table(&scene, "tenant");
+    let (rows, below) = table(&loaded, "tenant");
     assert_eq!(below["ended_without_last_block"], serde_json::json!([]));
     // What it said last may still be on its way to the observer.
     let all = sum(&rows, "launches");
-    let heard = scene
-        .wait("the worker's last words", SOON, |scene| {
-            scene.stage.observer.see(|seen| {
+    let heard = loaded
+        .wait("the worker's last words", SOON, |loaded| {
+            loaded.demo.observer.see(|seen| {
                 let usage = seen.usage.values().next()?;
                 let launches: u64 = usage.sessions.iter().map(|row| row.launches).sum();
                 (launches as f64 >= all).then(|| usage.clone())
@@ -101,7 +101,7 @@ async fn accounts_add_up_although_a_leader_is_killed_and_a_worker_leaves() {
     }
     assert_eq!(rows.len(), 2);
     // Kernels have names, and the shortest launch is no longer than the longest.
-    let (kernels, _) = table(&scene, "kernel");
+    let (kernels, _) = table(&loaded, "kernel");
     let named = kernels.iter().filter(|row| row["kernel"] != "-");
     assert!(named.clone().count() > 2);
     for row in named {
@@ -111,23 +111,23 @@ async fn accounts_add_up_although_a_leader_is_killed_and_a_worker_leaves() {
         );
         assert!(number(row, "least_ns") <= number(row, "most_ns"), "{row}");
     }
-    let csv = done(&scene, &["usage", "--csv", "--by", "tenant,day"]);
+    let csv = done(&loaded, &["usage", "--csv", "--by", "tenant,day"]);
     let head = "tenant,day,launches,device_seconds,core_credits,vram_credits,share";
     assert_eq!(csv.lines().next(), Some(head));
     assert!(csv.lines().count() >= 3, "{csv}");
-    let of_b = done(&scene, &["usage", "--tenant", "b", "--since", "1h"]);
+    let of_b = done(&loaded, &["usage", "--tenant", "b", "--since", "1h"]);
     assert!(of_b.contains('b') && of_b.contains("total"), "{of_b}");
 }
 
 /// What the worker of the only session said last of its use: incarnation, gpu, launches, device
 /// nanoseconds.
-async fn said_by_the_busy(scene: &Scene) -> (bus_schemas::Incarnation, usize, [u64; 2]) {
-    let status = scene.epoch_above(0, SOON).await;
+async fn said_by_the_busy(loaded: &LoadedCluster) -> (bus_schemas::Incarnation, usize, [u64; 2]) {
+    let status = loaded.epoch_above(0, SOON).await;
     let busy = status.workers.iter().find(|worker| worker.sessions > 0);
     let busy = busy.expect("a worker with the session").clone();
-    let said = scene
-        .wait("what it used", SOON, |scene| {
-            scene.stage.observer.see(|seen| {
+    let said = loaded
+        .wait("what it used", SOON, |loaded| {
+            loaded.demo.observer.see(|seen| {
                 let usage = seen.usage.get(&busy.incarnation)?;
                 let sum =
                     |of: fn(&bus_schemas::UsageRow) -> u64| usage.sessions.iter().map(of).sum();
@@ -144,34 +144,34 @@ async fn said_by_the_busy(scene: &Scene) -> (bus_schemas::Incarnation, usize, [u
 async fn what_died_is_said(standing: bool) {
     // Blocks so rare that nearly all is lost.
     let settings = [("worker.metering", "2s")];
-    let mut scene = Scene::idle(1, 2, &[plan("a", "search", 1)], &settings).await;
+    let mut loaded = LoadedCluster::idle(1, 2, &[plan("a", "search", 1)], &settings).await;
     let chosen = bus_schemas::ClusterSettings {
         standing,
         ..bus_schemas::ClusterSettings::default()
     };
-    let set = scene.stage.administrator.set_cluster(&chosen).await;
+    let set = loaded.demo.administrator.set_cluster(&chosen).await;
     set.expect("how its ops are granted");
     let plan = plan("a", "search", 1);
-    scene.stage.add_tenant(&plan, 3).expect("a tenant");
-    scene.stage.go().await.expect("it is at work");
-    scene.progress(20, SOON).await;
-    let (busy, index, [launches, device_ns]) = said_by_the_busy(&scene).await;
+    loaded.demo.add_tenant(&plan, 3).expect("a tenant");
+    loaded.demo.go().await.expect("it is at work");
+    loaded.progress(20, SOON).await;
+    let (busy, index, [launches, device_ns]) = said_by_the_busy(&loaded).await;
     // What it told of its use, it has told its leader by then.
-    scene.progress(20, SOON).await;
-    scene.stage.cluster.workers[index].kill().expect("it dies");
+    loaded.progress(20, SOON).await;
+    loaded.demo.cluster.workers[index].kill().expect("it dies");
     let lost = |status: &bus_schemas::Status| {
         let mut workers = status.workers.iter();
         !workers.any(|worker| worker.incarnation == busy && !worker.lost)
     };
     loop {
-        let status = scene.epoch_above(0, SOON).await;
+        let status = loaded.epoch_above(0, SOON).await;
         if lost(&status) && status.recorded == status.input {
             break;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    adds_up(&scene);
-    let (rows, below) = table(&scene, "tenant,gpu");
+    adds_up(&loaded);
+    let (rows, below) = table(&loaded, "tenant,gpu");
     let unsaid = below["ended_without_last_block"]
         .as_array()
         .expect("a list");
@@ -196,9 +196,9 @@ async fn what_died_is_said(standing: bool) {
     assert!(known + 1e3 >= device_ns as f64, "{device_ns}: {below}");
     let known = sum(&rows, "launches") + number(unsaid, "launches") + number(unsaid, "unknown_ops");
     assert!(known >= launches as f64, "{launches}: {below}");
-    let said = done(&scene, &["usage"]);
+    let said = done(&loaded, &["usage"]);
     assert!(said.contains("ended without its last block"), "{said}");
-    let of_others = done(&scene, &["usage", "--tenant", "b"]);
+    let of_others = done(&loaded, &["usage", "--tenant", "b"]);
     assert!(!of_others.contains("without its last"), "{of_others}");
 }
 
@@ -256,13 +256,13 @@ fn of_long_ago(today: u64) -> Vec<UsageBlock> {
 #[tokio::test]
 async fn what_is_old_is_folded_to_days() {
     let plans = [plan("a", "search", 1)];
-    let mut scene = Scene::start_with(1, 1, &plans, SETTINGS).await;
-    scene.progress(3, SOON).await;
-    scene.stage.stop().await.expect("they stop");
-    scene.stage.cluster.workers[0]
+    let mut loaded = LoadedCluster::start_with(1, 1, &plans, SETTINGS).await;
+    loaded.progress(3, SOON).await;
+    loaded.demo.stop().await.expect("they stop");
+    loaded.demo.cluster.workers[0]
         .stop(SOON)
         .expect("it drains");
-    let administrator = &scene.stage.administrator;
+    let administrator = &loaded.demo.administrator;
     let jetstream = jetstream::new(administrator.client().clone());
     let subjects = administrator.subjects().clone();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -286,13 +286,13 @@ async fn what_is_old_is_folded_to_days() {
     let purge = stream.purge().sequence(begin + 20).filter(&of_worker);
     assert!(purge.await.expect("purged").purged >= 19);
     let tables =
-        || ["tenant", "kernel", "gpu", "day", "tenant,kernel,day,gpu"].map(|by| table(&scene, by));
+        || ["tenant", "kernel", "gpu", "day", "tenant,kernel,day,gpu"].map(|by| table(&loaded, by));
     let before = tables();
     assert!(
         number(&before[0].1["total"], "launches") > 7_260.0,
         "{before:?}"
     );
-    adds_up(&scene);
+    adds_up(&loaded);
     let aged = ClusterSettings {
         usage_max_age_s: 2 * 86_400,
         ..ClusterSettings::default()
@@ -317,5 +317,5 @@ async fn what_is_old_is_folded_to_days() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(tables(), before);
-    adds_up(&scene);
+    adds_up(&loaded);
 }

@@ -2,18 +2,18 @@
 
 use broker::testing::TempDir;
 
+use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};
-use crate::stage::{Scene, plan};
 
 #[tokio::test]
 async fn the_drivers_variables_are_obeyed() {
-    let scene = Scene::start(1, 2, &[plan("a", "search", 1)]).await;
+    let loaded = LoadedCluster::start(1, 2, &[plan("a", "search", 1)]).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "variables");
     let run = |part: &str, variables: &[(&str, &str)]| {
         let mut command = warploom(dir.path());
-        let credentials = scene.stage.cluster.credentials();
-        let cluster = &scene.stage.cluster.options().cluster;
+        let credentials = loaded.demo.cluster.credentials();
+        let cluster = &loaded.demo.cluster.options().cluster;
         command
             .env("WARPLOOM_BROKER_CREDENTIALS", credentials)
             .env("WARPLOOM_CLUSTER_NAME", cluster)

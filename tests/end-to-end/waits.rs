@@ -9,27 +9,27 @@ use broker::testing::TempDir;
 use client_agent::Client;
 
 use crate::cluster::{administrator, done};
+use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};
-use crate::stage::{Scene, plan};
 
 const KERNEL: &str = include_str!("../../ops/lab/src/bench/long.ptx");
 /// For a living leader or worker on a busy machine, this is long.
 const DEADLINE: Duration = Duration::from_secs(3);
 
 /// Who goes away for good while programs wait, and the code that says so.
-async fn goes_away(scene: &mut Scene, code: &str, goes: impl FnOnce(&mut Scene)) {
+async fn goes_away(loaded: &mut LoadedCluster, code: &str, goes: impl FnOnce(&mut LoadedCluster)) {
     // Without standing grants each launch needs a leader.
-    done(scene, &["cluster", "set", "standing=off"]);
+    done(loaded, &["cluster", "set", "standing=off"]);
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "waits");
     let mut run = warploom(dir.path())
         .env(
             "WARPLOOM_BROKER_CREDENTIALS",
-            scene.stage.cluster.credentials(),
+            loaded.demo.cluster.credentials(),
         )
         .env(
             "WARPLOOM_CLUSTER_NAME",
-            &scene.stage.cluster.options().cluster,
+            &loaded.demo.cluster.options().cluster,
         )
         .args(["run", "--tenant=a", "--set=client.deadline=3s", "--"])
         .arg(&program)
@@ -44,13 +44,13 @@ async fn goes_away(scene: &mut Scene, code: &str, goes: impl FnOnce(&mut Scene))
     let mut lines = BufReader::new(run.stdout.take().expect("a pipe")).lines();
     let mut line = || lines.next().map(|line| line.expect("it is text"));
     assert_eq!(line().as_deref(), Some("at work"));
-    let mut joined = scene.login("a");
+    let mut joined = loaded.login("a");
     joined.deadline = DEADLINE;
     let client = Client::connect(joined).expect("a broker");
     let session = client.open().expect("a session");
     session.sync().expect("it runs");
 
-    goes(scene);
+    goes(loaded);
     let error = session.sync().expect_err("nobody answers");
     assert_eq!(error.code().name(), code, "{error}");
     // It stays over, and a close ends, too.
@@ -71,24 +71,24 @@ async fn goes_away(scene: &mut Scene, code: &str, goes: impl FnOnce(&mut Scene))
 
 #[tokio::test]
 async fn a_broker_that_is_gone_for_good_is_named() {
-    let mut scene = Scene::start(1, 1, &[plan("a", "search", 1)]).await;
-    goes_away(&mut scene, "E-CLUSTER-NO-BROKER", |scene| {
-        scene.stage.cluster.broker.kill().expect("it dies");
+    let mut loaded = LoadedCluster::start(1, 1, &[plan("a", "search", 1)]).await;
+    goes_away(&mut loaded, "E-CLUSTER-NO-BROKER", |loaded| {
+        loaded.demo.cluster.broker.kill().expect("it dies");
     })
     .await;
 }
 
 #[tokio::test]
 async fn leaders_that_are_gone_for_good_are_named() {
-    let mut scene = Scene::start(1, 1, &[plan("a", "search", 1)]).await;
-    goes_away(&mut scene, "E-CLUSTER-NO-LEADER", |scene| {
-        for (_, leader) in &mut scene.stage.cluster.leaders {
+    let mut loaded = LoadedCluster::start(1, 1, &[plan("a", "search", 1)]).await;
+    goes_away(&mut loaded, "E-CLUSTER-NO-LEADER", |loaded| {
+        for (_, leader) in &mut loaded.demo.cluster.leaders {
             leader.kill().expect("it dies");
         }
     })
     .await;
     // A command waits as long as it is told to.
-    let asked = administrator(&scene, &["--set=command.deadline=321ms", "status"]);
+    let asked = administrator(&loaded, &["--set=command.deadline=321ms", "status"]);
     let (out, err) = text(&asked);
     assert_eq!(asked.status.code(), Some(3), "{out}{err}");
     assert!(err.contains("no leader"), "{err}");
@@ -119,9 +119,9 @@ async fn a_kernel_that_takes_longer_than_the_deadline_is_waited_for() {
     // The watchdog is another end of a long kernel.
     let settings = [("worker.watchdog", "300s")];
     let plans = [plan("a", "search", 1)];
-    let mut scene = Scene::start_with(1, 1, &plans, &settings).await;
-    scene.stage.tenants[0].kill().expect("it dies");
-    let mut joined = scene.login("a");
+    let mut loaded = LoadedCluster::start_with(1, 1, &plans, &settings).await;
+    loaded.demo.tenants[0].kill().expect("it dies");
+    let mut joined = loaded.login("a");
     joined.deadline = DEADLINE;
     let client = Client::connect(joined).expect("a broker");
     let session = client.open().expect("a session");

@@ -19,7 +19,7 @@ use crate::device::TestDevice;
 
 pub(crate) const WORKER: Incarnation = Incarnation(0xabc);
 pub(crate) const CAPACITY: u64 = 1 << 30;
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A received message: what it says and where it was said.
 pub(crate) struct Heard {
@@ -67,7 +67,7 @@ impl DrivenWorker {
         client.flush().await.unwrap();
         let mut settings = WorkerSettings::new(cluster.url(), subjects.cluster().clone(), 5);
         settings.bus.login = Some(cluster.cluster_login());
-        settings.bus.patience = Some(PATIENCE);
+        settings.bus.patience = Some(TIMEOUT);
         settings.incarnation = Some(WORKER);
         settings.evidence = evidence.then(|| cluster.dir().join("started.jsonl"));
         let worker = RoleThread::start(|asked| {
@@ -263,7 +263,7 @@ impl DrivenWorker {
 
     /// Waits until the worker has left by itself.
     pub(crate) async fn left(&mut self) -> Result<ExitReason, WorkerError> {
-        self.worker.left(PATIENCE).await
+        self.worker.left(TIMEOUT).await
     }
 }
 
@@ -279,7 +279,7 @@ async fn heard(source: &mut Subscriber, word: &str) -> Heard {
             }
         }
     };
-    let waited = tokio::time::timeout(PATIENCE, wanted).await;
+    let waited = tokio::time::timeout(TIMEOUT, wanted).await;
     waited.unwrap_or_else(|_| panic!("nothing with {word:?} was said"))
 }
 

@@ -104,7 +104,7 @@ impl Baselines {
         arguments: &[&str],
     ) -> Result<T> {
         let command = self.command(program, arguments);
-        let output = super::stage::output(command).await?;
+        let output = super::bench_cluster::output(command).await?;
         if !output.status.success() {
             bail!(
                 "baseline {program}: {}",

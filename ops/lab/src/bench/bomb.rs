@@ -10,10 +10,9 @@ use client_agent::Client;
 use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
+use super::bench_cluster::{TENANT, cpu_cluster_of, play};
 use super::metric::{Goal, Metric, median, metrics};
-use super::stage::{TENANT, play};
-use super::start::{busy_party, cpu_options};
-use warploom_cli::local::{LocalCluster, Scratch};
+use super::start::busy_party;
 use warploom_cli::settings::Settings;
 
 metrics! {
@@ -81,10 +80,8 @@ pub(super) async fn sync(
     if !wanted(SYNC.name) {
         return Ok(());
     }
-    let directory = Scratch::new()?;
     let tenants = [TENANT, PARTY].map(|name| (name, TenantSettings::default()));
-    let options = cpu_options(&directory, settings, tenants)?;
-    let cluster = LocalCluster::start(options).await?;
+    let cluster = cpu_cluster_of(settings, tenants, |_| ()).await?;
     let (mut longest, mut medians, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     for rep in 1..=reps {
         eprintln!("syncs beside blocks that take long to start: repetition {rep} of {reps}");

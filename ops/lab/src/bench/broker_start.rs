@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use broker::{Broker, BrokerConfig, NatsServer};
 
+use super::bench_cluster::{Bench, TIMEOUT};
 use super::goals;
 use super::metric::Metric;
-use super::stage::{PATIENCE, Stage};
 use warploom_cli::local::Scratch;
 
 /// Starts both, one after the other in every repetition.
-pub(super) fn broker_start(stage: &Stage<'_>) -> Result<Vec<Metric>> {
-    let given = stage.settings.given("broker.server").map(Path::new);
+pub(super) fn broker_start(bench: &Bench<'_>) -> Result<Vec<Metric>> {
+    let given = bench.settings.given("broker.server").map(Path::new);
     let server = NatsServer::find(given, None)?;
     let (mut ours, mut bare, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for rep in 1..=stage.reps {
-        eprintln!("broker_start: repetition {rep} of {}", stage.reps);
+    for rep in 1..=bench.reps {
+        eprintln!("broker_start: repetition {rep} of {}", bench.reps);
         let directory = Scratch::new()?;
         let mut config = BrokerConfig::new(directory.path().join("broker"), "bench");
         config.server = Some(server.path.clone());
@@ -54,7 +54,7 @@ fn bare_start(server: &Path, store: &Path) -> Result<f64> {
     let taken = loop {
         match TcpStream::connect(free) {
             Ok(_) => break true,
-            Err(_) if began.elapsed() > PATIENCE => break false,
+            Err(_) if began.elapsed() > TIMEOUT => break false,
             Err(_) => std::thread::sleep(Duration::from_micros(200)),
         }
     };

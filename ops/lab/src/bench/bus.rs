@@ -4,12 +4,12 @@ use anyhow::Result;
 use rustix::process::Signal;
 
 use super::baseline::Baselines;
+use super::bench_cluster::Bench;
 use super::goals::{
     BINARY, BROKER_START, BROKER_START_RATIO, ENQUEUE_ALLOCS, ENQUEUE_NS, HANDOVER, HEARTBEATS,
     LAUNCHES, LAUNCHES_RATIO, LEADER_RSS, SESSION, SYNC_RATIO, SYNC_US, TAKEOVER, WORKER_RSS,
 };
 use super::metric::{Metric, Spec};
-use super::stage::Stage;
 use super::{broker_start, footprint, latency, takeover, throughput};
 use warploom_cli::settings::Settings;
 
@@ -20,7 +20,7 @@ pub(super) async fn bus(
     wanted: impl Fn(&str) -> bool,
     mut tell: impl FnMut(Metric),
 ) -> Result<()> {
-    let stage = Stage { reps, settings };
+    let bench = Bench { reps, settings };
     let any = |specs: &[Spec]| specs.iter().any(|spec| wanted(spec.name));
     let mut tell = |metrics: Vec<Metric>| {
         metrics
@@ -32,10 +32,10 @@ pub(super) async fn bus(
         tell(vec![footprint::binary()?]);
     }
     if any(&[BROKER_START, BROKER_START_RATIO]) {
-        tell(broker_start::broker_start(&stage)?);
+        tell(broker_start::broker_start(&bench)?);
     }
     if any(&[LEADER_RSS, WORKER_RSS, SESSION]) {
-        tell(footprint::resident(&stage, any(&[SESSION])).await?);
+        tell(footprint::resident(&bench, any(&[SESSION])).await?);
     }
     if any(&[
         SYNC_US,
@@ -45,18 +45,18 @@ pub(super) async fn bus(
         LAUNCHES,
         LAUNCHES_RATIO,
     ]) {
-        let measured = stage.cluster(1).await?;
-        let baselines = Baselines::find(measured.cluster.broker.credentials());
+        let cluster = bench.cluster(1).await?;
+        let baselines = Baselines::find(cluster.broker.credentials());
         let baselines = baselines.map_err(|error| format!("{error:#}"));
         let baselines = baselines.as_ref().map_err(String::as_str);
         if any(&[SYNC_US, SYNC_RATIO]) {
-            tell(latency::sync(&stage, &measured.cluster, baselines).await?);
+            tell(latency::sync(&bench, &cluster, baselines).await?);
         }
         if any(&[ENQUEUE_NS, ENQUEUE_ALLOCS]) {
-            tell(latency::enqueue(&stage, &measured.cluster).await?);
+            tell(latency::enqueue(&bench, &cluster).await?);
         }
         if any(&[LAUNCHES, LAUNCHES_RATIO]) {
-            tell(throughput::launches(&stage, &measured.cluster, baselines).await?);
+            tell(throughput::launches(&bench, &cluster, baselines).await?);
         }
     }
     for (spec, signal, system_account) in [
@@ -66,7 +66,7 @@ pub(super) async fn bus(
     ] {
         if wanted(spec.name) {
             tell(vec![
-                takeover::takeover(&stage, &spec, signal, system_account).await?,
+                takeover::takeover(&bench, &spec, signal, system_account).await?,
             ]);
         }
     }

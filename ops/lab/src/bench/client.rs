@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
 use super::baseline::Baselines;
+use super::bench_cluster::{self, Bench};
 use super::driver::{Driver, check};
 use super::images;
 use super::memory::resident_kib;
 use super::metric::{Goal, Metric, Spec, metrics};
-use super::stage::{self, Stage};
 use super::start::drop_in_variables;
 use super::token;
 use super::torch;
@@ -93,9 +93,9 @@ pub(super) async fn client(
         return Ok(());
     }
     let library = drop_in::library(settings.given("run.library"))?;
-    let stage = Stage { reps, settings };
-    let measured = stage.cluster(1).await?;
-    let cluster = &measured.cluster;
+    let bench = Bench { reps, settings };
+    let cluster = bench.cluster(1).await?;
+    let cluster = &cluster;
     let folder = drop_in::folder(&cluster.options().state_dir, &library)?;
     let mut tell = |metric: Metric| {
         if wanted(metric.metric) {
@@ -183,7 +183,7 @@ async fn party<S: DeserializeOwned>(
     let variables = drop_in_variables(cluster, folder, |_| None)?;
     command.envs(variables.filter(|(name, _)| name.starts_with("WARPLOOM_")));
     command.args(["bench", name]);
-    let output = stage::output(command).await?;
+    let output = bench_cluster::output(command).await?;
     if !output.status.success() {
         bail!(
             "the measured program: {}",

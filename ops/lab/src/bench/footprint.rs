@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::bench_cluster::{Bench, TIMEOUT};
 use super::goals;
 use super::memory::resident_kib;
 use super::metric::Metric;
-use super::stage::{PATIENCE, Stage};
 use warploom_cli::local::LocalCluster;
 
 /// Sessions opened.
@@ -33,18 +33,18 @@ pub(super) fn binary() -> Result<Metric> {
 }
 
 /// Idle roles, and what 1,000 idle sessions add to them, each repetition with a fresh cluster.
-pub(super) async fn resident(stage: &Stage<'_>, with_sessions: bool) -> Result<Vec<Metric>> {
+pub(super) async fn resident(bench: &Bench<'_>, with_sessions: bool) -> Result<Vec<Metric>> {
     let (mut leaders, mut workers, mut sessions) = (vec![], vec![], vec![]);
     let mut parts = vec![vec![]; PARTIES.len()];
-    for rep in 1..=stage.reps {
-        eprintln!("footprint: repetition {rep} of {}", stage.reps);
-        let measured = stage.cluster(1).await?;
+    for rep in 1..=bench.reps {
+        eprintln!("footprint: repetition {rep} of {}", bench.reps);
+        let cluster = bench.cluster(1).await?;
         tokio::time::sleep(SETTLE).await;
-        let [_, leader, worker] = resident_roles(&measured.cluster)?;
+        let [_, leader, worker] = resident_roles(&cluster)?;
         leaders.push(leader / 1024.0);
         workers.push(worker / 1024.0);
         if with_sessions {
-            let grown = open_sessions(&measured.cluster).await?;
+            let grown = open_sessions(&cluster).await?;
             sessions.push(grown.iter().sum());
             parts
                 .iter_mut()
@@ -89,9 +89,9 @@ async fn open_sessions(cluster: &LocalCluster) -> Result<[f64; 4]> {
     // It says "ready" with its first session open, and after a line from us "open" with the rest.
     for expected in ["ready", "open"] {
         let read = tokio::task::spawn_blocking(move || (said.next(), said));
-        let Ok(read) = tokio::time::timeout(PATIENCE, read).await else {
+        let Ok(read) = tokio::time::timeout(TIMEOUT, read).await else {
             client.kill()?;
-            bail!("the client that opens sessions is not {expected} after {PATIENCE:?}");
+            bail!("the client that opens sessions is not {expected} after {TIMEOUT:?}");
         };
         let (line, rest) = read?;
         said = rest;

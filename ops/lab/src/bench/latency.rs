@@ -7,10 +7,10 @@ use bus_schemas::{
 };
 
 use super::baseline::Baselines;
+use super::bench_cluster::{Bench, play};
 use super::goals;
 use super::metric::Metric;
 use super::party::{BURST, Enqueued, Synced};
-use super::stage::{Stage, play};
 use warploom_cli::local::LocalCluster;
 
 /// Launches of one repetition.
@@ -80,7 +80,7 @@ pub(super) fn result_size() -> usize {
 
 /// A launch and its sync, beside a bare relay of three hops.
 pub(super) async fn sync(
-    stage: &Stage<'_>,
+    bench: &Bench<'_>,
     cluster: &LocalCluster,
     baselines: Result<&Baselines, &str>,
 ) -> Result<Vec<Metric>> {
@@ -97,8 +97,8 @@ pub(super) async fn sync(
         Ok((baselines, leader, hop(&to_worker, &to_client, &result)?))
     });
     let (mut ours, mut tails, mut theirs, mut ratios) = (vec![], vec![], vec![], vec![]);
-    for rep in 1..=stage.reps {
-        eprintln!("synchronous launch: repetition {rep} of {}", stage.reps);
+    for rep in 1..=bench.reps {
+        eprintln!("synchronous launch: repetition {rep} of {}", bench.reps);
         let us: Synced = play(cluster, "sync", LAUNCHES).await?;
         ours.push(us.p50_us);
         tails.push(us.p99_us);
@@ -123,10 +123,10 @@ pub(super) async fn sync(
 }
 
 /// An asynchronous launch, as its caller sees it.
-pub(super) async fn enqueue(stage: &Stage<'_>, cluster: &LocalCluster) -> Result<Vec<Metric>> {
+pub(super) async fn enqueue(bench: &Bench<'_>, cluster: &LocalCluster) -> Result<Vec<Metric>> {
     let (mut times, mut mine, mut all) = (vec![], vec![], vec![]);
-    for rep in 1..=stage.reps {
-        eprintln!("asynchronous launch: repetition {rep} of {}", stage.reps);
+    for rep in 1..=bench.reps {
+        eprintln!("asynchronous launch: repetition {rep} of {}", bench.reps);
         let seen: Enqueued = play(cluster, "enqueue", BURSTS).await?;
         times.push(seen.mean_ns);
         mine.push(seen.allocations);

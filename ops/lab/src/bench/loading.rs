@@ -11,11 +11,10 @@ use device_cpu::Program;
 use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
+use super::bench_cluster::{TENANT, cpu_cluster_of, play};
 use super::memory::{forget_peak, peak_kib, resident_kib};
 use super::metric::{Goal, Metric, median, metrics};
-use super::stage::{TENANT, play};
-use super::start::cpu_options;
-use warploom_cli::local::{LocalCluster, Scratch};
+use warploom_cli::local::LocalCluster;
 use warploom_cli::settings::Settings;
 
 metrics! {
@@ -177,10 +176,8 @@ pub(super) async fn loading(
     let (mut small, mut p50) = (Vec::new(), Vec::new());
     for rep in 1..=reps {
         eprintln!("loading modules: repetition {rep} of {reps}");
-        let directory = Scratch::new()?;
         let tenants = [TENANT, LOADER].map(|name| (name, TenantSettings::default()));
-        let options = cpu_options(&directory, settings, tenants)?;
-        let cluster = LocalCluster::start(options).await?;
+        let cluster = cpu_cluster_of(settings, tenants, |_| ()).await?;
         // Every buffer has grown before.
         let waited: Waited = play(&cluster, WAITER, ROUNDS).await?;
         alone.push(waited.largest_ms);

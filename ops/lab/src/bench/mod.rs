@@ -4,6 +4,7 @@
 
 mod args;
 mod baseline;
+mod bench_cluster;
 mod bomb;
 mod broker_start;
 mod bus;
@@ -22,7 +23,6 @@ mod party;
 mod preempt;
 mod ptx;
 mod spans;
-mod stage;
 mod start;
 mod takeover;
 mod throughput;

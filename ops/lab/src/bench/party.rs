@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
 use super::args::BenchArgs;
+use super::bench_cluster::TENANT;
 use super::order::{backlog, own};
-use super::stage::TENANT;
 use super::{bomb, chat, loading, preempt};
 use warploom_cli::credentials::client_settings;
 use warploom_cli::exit::UsageError;

@@ -7,16 +7,17 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Result;
-use bus_schemas::{ClusterSettings, TenantSettings};
+use bus_schemas::TenantSettings;
 use client_agent::Client;
 use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
+use super::bench_cluster::{TENANT, cpu_cluster_of, ordered_by_leader, play};
 use super::metric::{Goal, Metric, metrics};
 use super::spans::Receiver;
-use super::stage::{TENANT, play};
-use super::start::{busy_party, cpu_options};
-use warploom_cli::local::{LocalCluster, LocalOptions, Scratch};
+use super::start::busy_party;
+use test_cluster::{Processes, TestCluster};
+use warploom_cli::local::LocalCluster;
 use warploom_cli::settings::Settings;
 
 metrics! {
@@ -122,12 +123,12 @@ fn quantiles(receiver: &Receiver, sessions: &[String]) -> Result<[Vec<f64>; 2]> 
 }
 
 /// A cluster with a CPU worker for two tenants, of the highest and of the lowest priority, whose ops
-/// all go by way of the leader.
-pub(super) fn options(
-    directory: &Scratch,
+/// all go by way of the leader; and settings of all roles besides.
+pub(super) async fn cluster(
     settings: &Settings,
     [urgent, other]: [&'static str; 2],
-) -> Result<LocalOptions> {
+    more: impl IntoIterator<Item = (String, String)>,
+) -> Result<TestCluster<Processes>> {
     let tenants = [(urgent, 0), (other, 4)].map(|(name, priority)| {
         let settings = TenantSettings {
             priority,
@@ -135,12 +136,11 @@ pub(super) fn options(
         };
         (name, settings)
     });
-    let mut options = cpu_options(directory, settings, tenants)?;
-    options.order = Some(ClusterSettings {
-        standing: false,
-        ..ClusterSettings::default()
+    let started = cpu_cluster_of(settings, tenants, |options| {
+        options.order = Some(ordered_by_leader());
+        options.settings.extend(more);
     });
-    Ok(options)
+    started.await
 }
 
 /// Measures both, if one is wanted.
@@ -154,11 +154,8 @@ pub(super) async fn preempt(
         return Ok(());
     }
     let receiver = Receiver::start()?;
-    let directory = Scratch::new()?;
-    let mut options = options(&directory, settings, [TENANT, LONG_PARTY])?;
-    let endpoint = receiver.endpoint().into();
-    options.settings.push(("telemetry.otlp".into(), endpoint));
-    let mut cluster = LocalCluster::start(options).await?;
+    let traced = [("telemetry.otlp".into(), receiver.endpoint().into())];
+    let mut cluster = cluster(settings, [TENANT, LONG_PARTY], traced).await?;
     let alone = run(&cluster, reps, "alone").await?;
     // Its own spans are of no interest.
     let arguments = ["--set", "telemetry.otlp="].map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Starts of several benchmarks: clusters for their tenants, parties that say when they are at work, and
+//! Starts of several benchmarks: parties that say when they are at work, and
 //! programs on the drop-in library.
 
 use std::ffi::OsString;
@@ -8,52 +8,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bus_schemas::TenantSettings;
 use warploom_cli::drop_in;
-use warploom_cli::local::{LocalCluster, LocalOptions, RoleProcess, Scratch};
-use warploom_cli::settings::Settings;
+use warploom_cli::local::{LocalCluster, RoleProcess};
 
-use super::stage::{PATIENCE, TENANT};
+use super::bench_cluster::{TIMEOUT, TENANT};
 
 /// Time for a party's kernels to be under way once it says so.
 const SETTLE: Duration = Duration::from_millis(500);
-
-/// A cluster of one leader candidate and one worker for these tenants, whose roles compute and log as
-/// they are set to here.
-pub(super) fn options(
-    directory: &Scratch,
-    settings: &Settings,
-    tenants: impl IntoIterator<Item = (&'static str, TenantSettings)>,
-) -> Result<LocalOptions> {
-    let mut options = LocalOptions::new(directory.path(), "bench")?;
-    options.server = settings.given("broker.server").map(Into::into);
-    for (name, settings) in tenants {
-        let tenant = name.parse().context("a tenant's name")?;
-        options.tenants.push((tenant, settings));
-    }
-    for key in [
-        "worker.device",
-        "worker.threads",
-        "worker.engine",
-        "log.filter",
-    ] {
-        let value = settings.text(key).into();
-        options.settings.push((key.into(), value));
-    }
-    Ok(options)
-}
-
-/// The same with a CPU worker, whatever is set.
-pub(super) fn cpu_options(
-    directory: &Scratch,
-    settings: &Settings,
-    tenants: impl IntoIterator<Item = (&'static str, TenantSettings)>,
-) -> Result<LocalOptions> {
-    let mut options = options(directory, settings, tenants)?;
-    let device = ("worker.device".into(), "cpu".into());
-    options.settings.push(device);
-    Ok(options)
-}
 
 /// Starts a party, and waits until it says that it is ready and its kernels are under way.
 pub(super) async fn busy_party(
@@ -67,7 +28,7 @@ pub(super) async fn busy_party(
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line).map(|_| line)
     });
-    let said = tokio::time::timeout(PATIENCE, read).await;
+    let said = tokio::time::timeout(TIMEOUT, read).await;
     let said = said.with_context(|| format!("the kernels of {party} do not begin"))??;
     ensure!(said?.trim() == "ready", "{party} has ended");
     tokio::time::sleep(SETTLE).await;

@@ -7,8 +7,8 @@ use bus_schemas::{Epoch, GrantBatch, decode};
 use futures_util::StreamExt;
 use rustix::process::Signal;
 
+use super::bench_cluster::{Bench, ordered_by_leader};
 use super::metric::{Metric, Spec};
-use super::stage::{Stage, ordered_by_leader};
 use warploom_cli::admin::Administrator;
 use warploom_cli::local::LocalCluster;
 
@@ -24,18 +24,17 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// A signal to whoever leads, ten times, while a client launches and syncs without pause; with the
 /// broker's word that a connection has closed, or without.
 pub(super) async fn takeover(
-    stage: &Stage<'_>,
+    bench: &Bench<'_>,
     spec: &Spec,
     signal: Signal,
     system_account: bool,
 ) -> Result<Metric> {
-    let adjusted = stage.adjusted(|options| {
+    let adjusted = bench.adjusted(|options| {
         options.leaders = CANDIDATES;
         options.order = Some(ordered_by_leader());
         options.system_account = system_account;
     });
-    let mut measured = adjusted.await?;
-    let cluster = &mut measured.cluster;
+    let mut cluster = adjusted.await?;
     let administrator = cluster.administrator().await?;
     let mut load = cluster.role("bench .load", "load", &[])?;
     let everything = administrator.subjects().all();
@@ -45,12 +44,12 @@ pub(super) async fn takeover(
     first_grant_above(0, &mut orders)
         .await
         .context("the load was granted nothing")?;
-    let kills = stage.reps.max(KILLS);
+    let kills = bench.reps.max(KILLS);
     let mut times = Vec::new();
     for kill in 1..=kills {
         tokio::time::sleep(RECOVERY).await;
         eprintln!("{}: {kill} of {kills}", spec.name);
-        times.push(end_leader(cluster, signal, &administrator, &mut orders).await?);
+        times.push(end_leader(&mut cluster, signal, &administrator, &mut orders).await?);
         if !load.is_running() {
             let log = std::fs::read_to_string(cluster.log("load")).unwrap_or_default();
             bail!("the load did not survive its leader: {log}");

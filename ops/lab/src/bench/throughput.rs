@@ -5,10 +5,10 @@ use bus_schemas::{Batch, Launch, Op, WIRE_VERSION, encode, write_descriptor};
 use serde::Deserialize;
 
 use super::baseline::Baselines;
+use super::bench_cluster::{Bench, play};
 use super::goals;
 use super::metric::Metric;
 use super::party::{BATCH, Launched};
-use super::stage::{Stage, play};
 use warploom_cli::local::LocalCluster;
 
 /// Launches of one repetition.
@@ -48,7 +48,7 @@ fn batch_bytes() -> usize {
 
 /// Empty kernels in batches of 64, beside a bare publisher and subscriber of such messages.
 pub(super) async fn launches(
-    stage: &Stage<'_>,
+    bench: &Bench<'_>,
     cluster: &LocalCluster,
     baselines: Result<&Baselines, &str>,
 ) -> Result<Vec<Metric>> {
@@ -63,8 +63,8 @@ pub(super) async fn launches(
         Ok((baselines, subscriber))
     });
     let (mut ours, mut theirs, mut ratios) = (vec![], vec![], vec![]);
-    for rep in 1..=stage.reps {
-        eprintln!("launches per second: repetition {rep} of {}", stage.reps);
+    for rep in 1..=bench.reps {
+        eprintln!("launches per second: repetition {rep} of {}", bench.reps);
         let us: Launched = play(cluster, "launch", LAUNCHES).await?;
         ours.push(us.launches_per_s);
         if let Ok((baselines, _)) = &subscriber {

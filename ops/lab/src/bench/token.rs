@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::metric::{Metric, Spec};
-use super::{stage, start};
+use super::{bench_cluster, start};
 use warploom_cli::local::LocalCluster;
 
 /// The sources, where this program was built from them.
@@ -89,7 +89,7 @@ impl Model {
             .env("CACHEDB", cluster.options().state_dir.join("tinygrad.db"))
             .arg(&self.program)
             .args(["--tokens", &tokens.to_string()]);
-        let output = stage::output(command).await?;
+        let output = bench_cluster::output(command).await?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
             bail!("the model: {}", said.trim());

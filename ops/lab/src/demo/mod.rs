@@ -2,25 +2,24 @@
 //! claim is checked. Everything runs in processes of its own.
 
 mod args;
+mod demo_cluster;
 mod observer;
 mod plan;
 mod report;
 mod run;
-mod stage;
 mod tenant;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bus_schemas::Usage;
 use rustix::process::Signal;
 
+pub use demo_cluster::DemoCluster;
 pub use observer::{Observer, Seen};
 pub use plan::{TenantPlan, standard};
 pub use report::{ClusterReport, Report, TenantReport, Used};
 pub use run::run_tenant;
-pub use stage::Stage;
 pub use tenant::{Heard, TenantProcess};
 
 pub use args::{DemoArgs, DemoTenantArgs};
@@ -28,7 +27,6 @@ pub use warploom_cli::commands::replay::ReplaySummary;
 use warploom_cli::display::ProgressLine;
 use warploom_cli::evidence::{Chains, EvidenceKey, Kill, Verdict};
 use warploom_cli::exit;
-use warploom_cli::local::{LocalOptions, Scratch};
 use warploom_cli::output;
 use warploom_cli::process;
 use warploom_cli::settings::Settings;
@@ -46,9 +44,8 @@ pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()
         .tenants
         .as_deref()
         .map_or_else(|| Ok(standard()), plan::read)?;
-    let dir = Scratch::new()?;
     let work = async {
-        let demo = Demo::start(args, settings, plans, dir.path()).await?;
+        let demo = Demo::start(args, settings, plans).await?;
         demo.run().await
     };
     let report = process::unless_stopped(work).await?;
@@ -90,7 +87,7 @@ fn check(args: &DemoArgs) -> Result<()> {
 struct Demo<'a> {
     args: &'a DemoArgs,
     plans: Vec<TenantPlan>,
-    stage: Stage,
+    cluster: DemoCluster,
     progress: ProgressLine,
     kills: Vec<Kill>,
 }
@@ -100,45 +97,44 @@ impl<'a> Demo<'a> {
         args: &'a DemoArgs,
         settings: &Settings,
         plans: Vec<TenantPlan>,
-        dir: &Path,
     ) -> Result<Self> {
         let progress =
             ProgressLine::new(args.seconds, plans.iter().map(|plan| plan.tenant.as_str()));
         progress.says("starting broker, leaders and workers");
-        let mut options = LocalOptions::new(dir, "demo")?;
-        options.leaders = args.leaders;
-        options.workers = args.workers;
-        options.server = settings.given("broker.server").map(Into::into);
-        for key in [
-            "worker.device",
-            "worker.threads",
-            "worker.watchdog",
-            "worker.engine",
-            "worker.share",
-            "log.filter",
-        ] {
-            options
-                .settings
-                .push((key.into(), settings.text(key).into()));
-        }
-        let mut stage = Stage::start(options, &plans).await?;
+        let started = DemoCluster::start("demo", &plans, |options| {
+            options.leaders = args.leaders;
+            options.workers = args.workers;
+            options.server = settings.given("broker.server").map(Into::into);
+            for key in [
+                "worker.device",
+                "worker.threads",
+                "worker.watchdog",
+                "worker.engine",
+                "worker.share",
+                "log.filter",
+            ] {
+                let value = settings.text(key).into();
+                options.settings.push((key.into(), value));
+            }
+        });
+        let mut cluster = started.await?;
         progress.says("tenants prepare their weights and references");
         plans
             .iter()
-            .try_for_each(|plan| stage.add_tenant(plan, args.seed))?;
-        stage.ready().await?;
+            .try_for_each(|plan| cluster.add_tenant(plan, args.seed))?;
+        cluster.ready().await?;
         Ok(Self {
             args,
             plans,
-            stage,
+            cluster,
             progress,
             kills: Vec::new(),
         })
     }
 
     async fn run(mut self) -> Result<Report> {
-        let before = self.stage.usage().await?;
-        self.stage.go().await?;
+        let before = self.cluster.usage().await?;
+        self.cluster.go().await?;
         self.progress.says("tenants at work");
         let began = Instant::now();
         let whole = Duration::from_secs(self.args.seconds);
@@ -149,16 +145,16 @@ impl<'a> Demo<'a> {
         }
         self.watch(began, whole).await;
         self.progress.says("tenants finish");
-        let heard = self.stage.stop().await?;
-        let after = self.stage.usage().await?;
+        let heard = self.cluster.stop().await?;
+        let after = self.cluster.usage().await?;
         self.progress
             .says("workers drain, a fresh process replays the record");
         let devices = self.devices().await?;
-        let cluster = &mut self.stage.cluster;
+        let cluster = &mut self.cluster.cluster;
         cluster.drain_unless(std::future::pending()).await?;
-        let (replayed, evidence) = self.stage.collect(&self.kills).await?;
+        let (replayed, evidence) = self.cluster.collect(&self.kills).await?;
         if let Some(dir) = &self.args.evidence {
-            let key = EvidenceKey::of(&self.stage.cluster.options().state_dir)?;
+            let key = EvidenceKey::of(&self.cluster.cluster.options().state_dir)?;
             evidence.write(dir, &key)?;
             output::note(format_args!("evidence is signed with {}", key.public()));
         }
@@ -175,7 +171,7 @@ impl<'a> Demo<'a> {
     async fn watch(&mut self, began: Instant, until: Duration) {
         while began.elapsed() < until {
             self.progress.advance(began.elapsed());
-            for (index, tenant) in self.stage.tenants.iter().enumerate() {
+            for (index, tenant) in self.cluster.tenants.iter().enumerate() {
                 let heard = tenant.heard();
                 let (done, p99) = (heard.latencies.len(), heard.quantile_ms(0.99));
                 self.progress
@@ -189,16 +185,16 @@ impl<'a> Demo<'a> {
 
     /// Looks after the cluster's processes and says what happened to them.
     fn tend(&mut self) {
-        for line in self.stage.cluster.tend() {
+        for line in self.cluster.cluster.tend() {
             self.progress.note(&line);
         }
     }
 
     /// SIGKILL to whoever leads, and the time to the successor's first grant.
     async fn kill_leader(&mut self, kill: usize, began: Instant) -> Result<()> {
-        let status = self.stage.administrator.status(SOON).await?;
+        let status = self.cluster.administrator.status(SOON).await?;
         let leader = self
-            .stage
+            .cluster
             .cluster
             .leader(status.leader)
             .context("the leader is not ours")?;
@@ -209,7 +205,7 @@ impl<'a> Demo<'a> {
         leader.signal(Signal::KILL)?;
         leader.wait(SOON)?;
         let (successor, first) = loop {
-            let next = self.stage.observer.see(|seen| {
+            let next = self.cluster.observer.see(|seen| {
                 let mut later = seen.first_grant.range(status.epoch + 1..);
                 later.next().map(|(epoch, at)| (*epoch, *at))
             });
@@ -241,7 +237,7 @@ impl<'a> Demo<'a> {
     }
 
     async fn devices(&self) -> Result<Vec<String>> {
-        let status = self.stage.administrator.status(SOON).await?;
+        let status = self.cluster.administrator.status(SOON).await?;
         Ok(status
             .workers
             .into_iter()

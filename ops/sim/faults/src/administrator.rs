@@ -14,7 +14,7 @@ use sim_cluster::{Fact, Input, Io, MILLI, Nanos, Node, SECOND};
 const AGAIN: Nanos = 20 * MILLI;
 const WATCH: Nanos = 200 * MILLI;
 /// What was so once, and is not any more, is asked for again only after so long: leaders are to know.
-const PATIENCE: Nanos = 2 * SECOND;
+const TIMEOUT: Nanos = 2 * SECOND;
 
 /// To drain a worker, for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Administrator {
         }
         let mut asked = false;
         for (worker, wish) in &self.drained {
-            let patient = wish.right.is_some_and(|right| now < right + PATIENCE);
+            let patient = wish.right.is_some_and(|right| now < right + TIMEOUT);
             if self.is_right(*worker, wish) || patient {
                 continue;
             }

@@ -9,10 +9,10 @@ use client_agent::Client;
 use workloads::{Random, Workload};
 
 use super::sides::{BLOCK, BLOCKS, Block, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
-use crate::bench::preempt::options;
-use crate::bench::stage::PATIENCE;
+use crate::bench::bench_cluster::TIMEOUT;
+use crate::bench::preempt;
 use crate::virtual_device::VirtualDevice;
-use warploom_cli::local::{LocalCluster, RoleProcess, Scratch};
+use warploom_cli::local::{LocalCluster, RoleProcess};
 use warploom_cli::settings::Settings;
 
 /// What train is told, and answers once it is so.
@@ -115,9 +115,9 @@ impl Party {
             let mut line = String::new();
             reader.read_line(&mut line).map(|_| (line, reader))
         });
-        let Ok(read) = tokio::time::timeout(PATIENCE, read).await else {
+        let Ok(read) = tokio::time::timeout(TIMEOUT, read).await else {
             self.role.kill()?;
-            bail!("{} says nothing for {PATIENCE:?}", self.role.name());
+            bail!("{} says nothing for {TIMEOUT:?}", self.role.name());
         };
         let (line, reader) = read??;
         ensure!(!line.is_empty(), "{} has ended", self.role.name());
@@ -128,8 +128,7 @@ impl Party {
 
 /// Both through a cluster of one leader and one worker.
 pub(super) async fn over_bus(reps: usize, settings: &Settings) -> Result<Vec<Sides>> {
-    let directory = Scratch::new()?;
-    let cluster = LocalCluster::start(options(&directory, settings, [CHAT, TRAIN])?).await?;
+    let cluster = preempt::cluster(settings, [CHAT, TRAIN], []).await?;
     let mut chat = Party::start(&cluster, CHAT).await?;
     let mut train = Party::start(&cluster, TRAIN).await?;
     train.ask(GO).await?;

@@ -16,10 +16,11 @@ use bus_schemas::{ClusterSettings, GpuTail, TenantSettings};
 use serde_json::Value;
 
 use super::backlog::{Backlog, OPS, SESSIONS, profile};
-use crate::bench::start;
+use crate::bench::bench_cluster::cluster_of;
 use crate::bench::{Goal, Metric, metrics};
+use test_cluster::{Processes, TestCluster};
 use warploom_cli::admin::Administrator;
-use warploom_cli::local::{LocalCluster, LocalOptions, Scratch};
+use warploom_cli::local::LocalCluster;
 use warploom_cli::settings::Settings;
 
 metrics! {
@@ -94,7 +95,7 @@ pub(super) async fn digests(reps: usize, settings: &Settings) -> Result<Metric> 
     Ok(metric)
 }
 
-fn options(directory: &Scratch, settings: &Settings) -> Result<LocalOptions> {
+async fn cluster(settings: &Settings) -> Result<TestCluster<Processes>> {
     let tenants = TENANTS.map(|(name, priority, weight)| {
         let settings = TenantSettings {
             priority,
@@ -103,22 +104,22 @@ fn options(directory: &Scratch, settings: &Settings) -> Result<LocalOptions> {
         };
         (name, settings)
     });
-    let mut options = start::options(directory, settings, tenants)?;
-    options.workers = WORKERS;
-    options.order = Some(ClusterSettings {
-        learn: false,
-        settle: false,
-        standing: false,
-        ..ClusterSettings::default()
+    let started = cluster_of(settings, tenants, |options| {
+        options.workers = WORKERS;
+        options.order = Some(ClusterSettings {
+            learn: false,
+            settle: false,
+            standing: false,
+            ..ClusterSettings::default()
+        });
+        options.profile = profile();
     });
-    options.profile = profile();
-    Ok(options)
+    started.await
 }
 
 /// One run, on a cluster of its own.
 async fn run(settings: &Settings) -> Result<Run> {
-    let directory = Scratch::new()?;
-    let cluster = LocalCluster::start(options(&directory, settings)?).await?;
+    let cluster = cluster(settings).await?;
     let administrator = cluster.administrator().await?;
     let tenants = TENANTS
         .iter()

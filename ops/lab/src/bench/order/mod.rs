@@ -9,8 +9,8 @@ mod uncontended;
 
 use anyhow::Result;
 
+use super::bench_cluster::Bench;
 use super::metric::{Metric, Spec};
-use super::stage::Stage;
 use warploom_cli::settings::Settings;
 
 /// Everything that is measured.
@@ -41,10 +41,10 @@ pub(super) async fn clusters(
         tell(digests::digests(reps, settings).await?);
     }
     if wanted(uncontended::RATIO.name) {
-        tell(uncontended::uncontended(&Stage { reps, settings }).await?);
+        tell(uncontended::uncontended(&Bench { reps, settings }).await?);
     }
     if wanted(own::OWN.name) {
-        tell(own::own(&Stage { reps, settings }).await?);
+        tell(own::own(&Bench { reps, settings }).await?);
     }
     Ok(())
 }

@@ -11,8 +11,8 @@ use client_agent::{Client, Session};
 use futures_util::StreamExt;
 use workloads::kernels::EMPTY;
 
+use crate::bench::bench_cluster::{Bench, TIMEOUT};
 use crate::bench::median;
-use crate::bench::stage::{PATIENCE, Stage};
 use crate::bench::{Goal, Metric, metrics};
 use warploom_cli::local::{LocalCluster, RoleProcess};
 
@@ -56,8 +56,8 @@ fn busy(session: &Session) -> Result<()> {
 }
 
 /// Measures it. A repetition is ten takeovers and as many moments half-way between them.
-pub(super) async fn own(stage: &Stage<'_>) -> Result<Metric> {
-    let measured = stage
+pub(super) async fn own(bench: &Bench<'_>) -> Result<Metric> {
+    let cluster = bench
         .adjusted(|options| {
             options.workers = WORKERS;
             options.leaders = 1;
@@ -68,7 +68,7 @@ pub(super) async fn own(stage: &Stage<'_>) -> Result<Metric> {
             });
         })
         .await?;
-    let cluster = &measured.cluster;
+    let cluster = &cluster;
     let _idle = open_sessions(cluster).await?;
     let mut load = cluster.role(&format!("bench .{PARTY}"), PARTY, &[])?;
     let administrator = cluster.administrator().await?;
@@ -79,8 +79,8 @@ pub(super) async fn own(stage: &Stage<'_>) -> Result<Metric> {
     // The first warms up.
     pauses.watch(&mut orders, 2).await?;
     let (mut later, mut between, mut around) = (Vec::new(), Vec::new(), Vec::new());
-    for rep in 1..=stage.reps {
-        eprintln!("own takeovers: repetition {rep} of {}", stage.reps);
+    for rep in 1..=bench.reps {
+        eprintln!("own takeovers: repetition {rep} of {}", bench.reps);
         pauses.clear();
         pauses.watch(&mut orders, TAKEOVERS).await?;
         if !load.is_running() {
@@ -119,7 +119,7 @@ async fn open_sessions(cluster: &LocalCluster) -> Result<RoleProcess> {
             .any(|line| line.is_ok_and(|line| line == "open"))
     };
     let opened = tokio::task::spawn_blocking(opened);
-    let opened = tokio::time::timeout(PATIENCE, opened).await;
+    let opened = tokio::time::timeout(TIMEOUT, opened).await;
     anyhow::ensure!(
         matches!(opened, Ok(Ok(true))),
         "the sessions were not opened"
@@ -150,7 +150,7 @@ impl Pauses {
 
     /// Watches so many takeovers.
     async fn watch(&mut self, orders: &mut async_nats::Subscriber, takeovers: usize) -> Result<()> {
-        let patience = PATIENCE + Duration::from_secs(RECORD_AGE_S) * takeovers as u32;
+        let patience = TIMEOUT + Duration::from_secs(RECORD_AGE_S) * takeovers as u32;
         let watched = async {
             while self.around.len() < takeovers {
                 let message = orders.next().await.context("the connection closed")?;

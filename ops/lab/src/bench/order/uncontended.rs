@@ -5,10 +5,10 @@ use anyhow::Result;
 use bus_schemas::{Batch, Launch, Op, WIRE_VERSION, encode, write_descriptor};
 
 use crate::bench::baseline::Baselines;
+use crate::bench::bench_cluster::{Bench, play};
 use crate::bench::latency::result_size;
 use crate::bench::median;
 use crate::bench::party::Synced;
-use crate::bench::stage::{Stage, play};
 use crate::bench::{Goal, Metric, metrics};
 
 metrics! {
@@ -47,9 +47,9 @@ fn sizes() -> [usize; 2] {
 }
 
 /// Measures it, each repetition beside its baseline.
-pub(super) async fn uncontended(stage: &Stage<'_>) -> Result<Metric> {
-    let measured = stage.ordered(1, true).await?;
-    let baselines = match Baselines::find(measured.cluster.broker.credentials()) {
+pub(super) async fn uncontended(bench: &Bench<'_>) -> Result<Metric> {
+    let cluster = bench.ordered(1, true).await?;
+    let baselines = match Baselines::find(cluster.broker.credentials()) {
         Ok(baselines) => baselines,
         Err(why) => return Ok(Metric::missing(&RATIO, &format!("{why:#}"))),
     };
@@ -60,11 +60,11 @@ pub(super) async fn uncontended(stage: &Stage<'_>) -> Result<Metric> {
     let rounds = LAUNCHES.to_string();
     let asks = ["client", &request, &reply, &batch, &rounds];
     let (mut ratios, mut ours, mut bare) = (Vec::new(), Vec::new(), Vec::new());
-    for rep in 1..=stage.reps {
-        eprintln!("uncontended launches: repetition {rep} of {}", stage.reps);
+    for rep in 1..=bench.reps {
+        eprintln!("uncontended launches: repetition {rep} of {}", bench.reps);
         let mut turns = (Vec::new(), Vec::new());
         for _ in 0..TURNS {
-            let synced: Synced = play(&measured.cluster, "sync", LAUNCHES).await?;
+            let synced: Synced = play(&cluster, "sync", LAUNCHES).await?;
             let replied: Synced = baselines.run("relay", &asks).await?;
             turns.0.push(synced.p50_us);
             turns.1.push(replied.p50_us);

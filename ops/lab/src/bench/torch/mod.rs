@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::metric::{Goal, Metric, Spec, median, metrics};
-use super::{stage, start};
+use super::{bench_cluster, start};
 use replay::{FOLDER, PARTY, Took};
 use warploom_cli::local::{LocalCluster, Scratch};
 
@@ -195,7 +195,7 @@ impl<'a> Python<'a> {
 
 /// Runs a program: what it prints last, and what it says on stderr.
 async fn told<T: DeserializeOwned>(command: Command) -> Result<(T, String)> {
-    let output = stage::output(command).await?;
+    let output = bench_cluster::output(command).await?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if !output.status.success() {
         bail!("a program of torch: {}", said.trim());

@@ -1,24 +1,22 @@
-//! What the end-to-end tests share: a cluster of real processes with tenants at work.
+//! A cluster of the binary under test with tenants at work, and what the end-to-end tests ask of it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use broker::Credentials;
-use broker::testing::TempDir;
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{
     OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
 };
 use client_agent::Settings;
-use lab::demo::{Heard, ReplaySummary, Stage, TenantPlan};
+use lab::demo::{DemoCluster, Heard, ReplaySummary, TenantPlan};
+use test_cluster::within;
 use warploom_cli::evidence::{Evidence, Submitted};
 use warploom_cli::local::LocalOptions;
 
-/// A directory that outlives the cluster in it.
-pub(crate) struct Scene {
+/// A cluster of the binary under test with tenants at work, and what tests check of it.
+pub(crate) struct LoadedCluster {
     /// The cluster and its tenants.
-    pub(crate) stage: Stage,
-    dir: TempDir,
+    pub(crate) demo: DemoCluster,
 }
 
 /// A tenant running a workload of its own name or another's.
@@ -34,20 +32,17 @@ pub(crate) fn plan(tenant: &str, workload: &str, priority: u8) -> TenantPlan {
     }
 }
 
-/// Options for a cluster of the binary under test.
-pub(crate) fn options(dir: &TempDir, leaders: usize, workers: usize) -> LocalOptions {
-    let mut options = LocalOptions::new(dir.path(), "test").expect("options");
+/// A cluster of the binary under test.
+fn under_test(options: &mut LocalOptions, leaders: usize, workers: usize) {
     options.binary = env!("CARGO_BIN_EXE_warploom").into();
     options.leaders = leaders;
     options.workers = workers;
-    options.settings.push(("log.filter".into(), "info".into()));
-    options
-        .settings
-        .push(("worker.watchdog".into(), "2s".into()));
-    options
+    for (key, value) in [("log.filter", "info"), ("worker.watchdog", "2s")] {
+        options.settings.push((key.into(), value.into()));
+    }
 }
 
-impl Scene {
+impl LoadedCluster {
     /// Starts a cluster and these tenants; returns when all of them are at work.
     pub(crate) async fn start(leaders: usize, workers: usize, plans: &[TenantPlan]) -> Self {
         Self::start_with(leaders, workers, plans, &[]).await
@@ -60,17 +55,17 @@ impl Scene {
         plans: &[TenantPlan],
         settings: &[(&str, &str)],
     ) -> Self {
-        let mut scene = Self::idle(leaders, workers, plans, settings).await;
-        scene.work(plans).await;
-        scene
+        let mut loaded = Self::idle(leaders, workers, plans, settings).await;
+        loaded.work(plans).await;
+        loaded
     }
 
     /// Sets these tenants to work; returns when all of them are.
     pub(crate) async fn work(&mut self, plans: &[TenantPlan]) {
         for plan in plans {
-            self.stage.add_tenant(plan, 3).expect("a tenant");
+            self.demo.add_tenant(plan, 3).expect("a tenant");
         }
-        self.stage
+        self.demo
             .go()
             .await
             .unwrap_or_else(|error| self.panic(&format!("{error:#}")));
@@ -99,35 +94,22 @@ impl Scene {
         plans: &[TenantPlan],
         adjust: impl FnOnce(&mut LocalOptions),
     ) -> Self {
-        let dir = TempDir::new().expect("a directory");
-        let mut options = options(&dir, leaders, workers);
-        adjust(&mut options);
-        let stage = Stage::start(options, plans).await.expect("a cluster");
-        Self { stage, dir }
+        let started = DemoCluster::start("test", plans, |options| {
+            under_test(options, leaders, workers);
+            adjust(options);
+        });
+        let demo = started.await.expect("a cluster");
+        Self { demo }
     }
 
     /// Fails with the logs of all roles.
     pub(crate) fn panic(&self, why: &str) -> ! {
-        let mut logs = String::new();
-        for entry in std::fs::read_dir(self.dir.path())
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let path = entry.path();
-            if path.extension().is_some_and(|extension| extension == "log") {
-                let text = std::fs::read_to_string(&path).unwrap_or_default();
-                let lines: Vec<_> = text.lines().collect();
-                let tail = lines[lines.len().saturating_sub(25)..].join("\n  ");
-                logs += &format!("\n{}:\n  {tail}", path.display());
-            }
-        }
-        panic!("{why}{logs}");
+        panic!("{why}{}", self.demo.cluster.log_tails());
     }
 
     /// Makes a tenant, or changes it; returns when the leader orders by it.
     pub(crate) async fn set_tenant(&self, tenant: &Tenant, settings: &TenantSettings) {
-        let administrator = &self.stage.administrator;
+        let administrator = &self.demo.administrator;
         administrator
             .set_tenant(tenant, settings)
             .await
@@ -141,7 +123,7 @@ impl Scene {
 
     /// A tenant more, with a login of its own, and how its programs connect.
     pub(crate) async fn guest(&mut self, name: &str, settings: &TenantSettings) -> Settings {
-        let added = self.stage.cluster.broker.add_tenant(name);
+        let added = self.demo.cluster.broker.add_tenant(name);
         added.expect("a login for it");
         let tenant = name.parse().expect("a tenant's name");
         self.set_tenant(&tenant, settings).await;
@@ -150,36 +132,29 @@ impl Scene {
 
     /// How a tenant's programs connect.
     pub(crate) fn login(&self, tenant: &str) -> Settings {
-        let credentials = self.stage.cluster.broker.credentials();
-        let login = &credentials.tenant(tenant).expect("a login").login;
+        let credentials = self.demo.cluster.broker.credentials();
+        let (user, password) = self.demo.cluster.tenant_login(tenant);
         let joined = Settings::new(&credentials.url, &credentials.cluster, tenant);
-        joined.with_login(&login.user, &login.password)
+        joined.with_login(&user, &password)
     }
 
     /// Kills whoever leads in an epoch above this one, and starts another candidate; the epoch.
     pub(crate) async fn replace_leader(&mut self, above: u64, patience: Duration) -> u64 {
         let status = self.epoch_above(above, patience).await;
-        let leader = self.stage.cluster.leader(status.leader);
+        let leader = self.demo.cluster.leader(status.leader);
         leader.expect("one of ours").kill().expect("it dies");
-        let another = self.stage.cluster.start_leader();
+        let another = self.demo.cluster.start_leader();
         another.expect("another candidate");
         status.epoch
     }
 
     /// A bare connection with a tenant's login, and a session opened by hand.
     pub(crate) async fn join(&self, tenant: &str) -> (async_nats::Client, Subjects, Opened) {
-        let credentials = Credentials::load(&self.stage.cluster.credentials()).expect("a file");
-        let login = credentials.tenant(tenant).expect("a login").login.clone();
         let name = format!("client-{tenant}");
+        let cluster = &self.demo.cluster;
+        let client = cluster.connect_tenant(tenant, Some(&name)).await;
+        let subjects = cluster.subjects();
         let tenant = tenant.parse().expect("a tenant");
-        let subjects = self.stage.administrator.subjects().clone();
-        let client = async_nats::ConnectOptions::new()
-            .user_and_password(login.user, login.password)
-            .custom_inbox_prefix(subjects.tenant_inbox(&tenant))
-            .name(&name)
-            .connect(credentials.urls())
-            .await
-            .expect("a connection");
         let request = OpenRequest {
             v: WIRE_VERSION,
             nonce: 5,
@@ -195,8 +170,8 @@ impl Scene {
 
     /// Every tenant gets `more` answers within `patience`.
     pub(crate) async fn progress(&self, more: usize, patience: Duration) {
-        for index in 0..self.stage.tenants.len() {
-            if let Err(error) = self.stage.requests(index, more, patience).await {
+        for index in 0..self.demo.tenants.len() {
+            if let Err(error) = self.demo.requests(index, more, patience).await {
                 self.panic(&format!("{error:#}"));
             }
         }
@@ -209,23 +184,15 @@ impl Scene {
         patience: Duration,
         mut look: impl FnMut(&Self) -> Option<T>,
     ) -> T {
-        let asked = Instant::now();
-        loop {
-            if let Some(found) = look(self) {
-                return found;
-            }
-            if asked.elapsed() > patience {
-                self.panic(&format!("{what}: not after {patience:?}"));
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let found = within(patience, || look(self)).await;
+        found.unwrap_or_else(|| self.panic(&format!("{what}: not after {patience:?}")))
     }
 
     /// Waits for a leader of a higher epoch.
     pub(crate) async fn epoch_above(&self, epoch: u64, patience: Duration) -> bus_schemas::Status {
         let asked = Instant::now();
         loop {
-            match self.stage.administrator.status(patience).await {
+            match self.demo.administrator.status(patience).await {
                 Ok(status) if status.epoch > epoch => return status,
                 Ok(_) if asked.elapsed() < patience => {
                     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -244,7 +211,7 @@ impl Scene {
 
     /// As [`Self::settle`], and what the replay found.
     pub(crate) async fn replayed(mut self) -> (Vec<Heard>, ReplaySummary) {
-        let heard = match self.stage.stop().await {
+        let heard = match self.demo.stop().await {
             Ok(heard) => heard,
             Err(error) => self.panic(&format!("{error:#}")),
         };
@@ -257,10 +224,10 @@ impl Scene {
                 ));
             }
         }
-        if let Err(error) = self.stage.cluster.drain() {
+        if let Err(error) = self.demo.cluster.drain() {
             self.panic(&format!("{error:#}"));
         }
-        let (replayed, mut evidence) = match self.stage.collect(&[]).await {
+        let (replayed, mut evidence) = match self.demo.collect(&[]).await {
             Ok(collected) => collected,
             Err(error) => self.panic(&format!("{error:#}")),
         };

@@ -1,10 +1,11 @@
-//! A cluster with tenants at work on it, and all the evidence afterwards: what the demo and the
-//! end-to-end tests stand on.
+//! A test's cluster with tenants at work on it, and all the evidence afterwards: that of the demo and
+//! of the end-to-end tests.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use test_cluster::{Processes, TestCluster, said_by, within};
 
 use super::observer::Observer;
 use super::plan::TenantPlan;
@@ -12,12 +13,12 @@ use super::tenant::{Heard, TenantProcess};
 use super::{ReplaySummary, Used};
 use warploom_cli::admin::Administrator;
 use warploom_cli::evidence::{Evidence, Kill, read_lines};
-use warploom_cli::local::{LocalCluster, LocalOptions};
+use warploom_cli::local::LocalOptions;
 
 /// A cluster with tenants.
-pub struct Stage {
+pub struct DemoCluster {
     /// The cluster's processes.
-    pub cluster: LocalCluster,
+    pub cluster: TestCluster<Processes>,
     /// A connection as administrator.
     pub administrator: Administrator,
     /// What passes on the bus.
@@ -27,18 +28,26 @@ pub struct Stage {
     logs: Vec<PathBuf>,
 }
 
-impl Stage {
-    /// Starts the cluster with these tenants' settings, but no tenant yet.
+impl DemoCluster {
+    /// Starts the cluster with these tenants' settings, but no tenant yet, and what `adjust` changes.
     ///
     /// # Errors
     /// When something does not start.
-    pub async fn start(mut options: LocalOptions, plans: &[TenantPlan]) -> Result<Self> {
-        options.evidence = true;
-        options.tenants = plans
-            .iter()
-            .map(|plan| (plan.tenant.clone(), plan.settings.clone()))
-            .collect();
-        let cluster = LocalCluster::start(options).await?;
+    pub async fn start(
+        name: &str,
+        plans: &[TenantPlan],
+        adjust: impl FnOnce(&mut LocalOptions),
+    ) -> Result<Self> {
+        let started = TestCluster::start_processes(name, |options| {
+            options.evidence = true;
+            options.tenants = plans
+                .iter()
+                .map(|plan| (plan.tenant.clone(), plan.settings.clone()))
+                .collect();
+            adjust(options);
+            Ok(())
+        });
+        let cluster = started.await?;
         let administrator = cluster.administrator().await?;
         let observer = Observer::start(&administrator).await?;
         let (tenants, logs) = (Vec::new(), Vec::new());
@@ -104,13 +113,12 @@ impl Stage {
     /// # Errors
     /// When it has not within `patience`.
     pub async fn requests(&self, index: usize, more: usize, patience: Duration) -> Result<()> {
-        let (asked, from) = (Instant::now(), self.tenants[index].heard().latencies.len());
-        while self.tenants[index].heard().latencies.len() < from + more {
-            if asked.elapsed() > patience {
-                let complaints = self.tenants[index].heard().complaints.join("; ");
-                bail!("tenant {index} had not {more} more answers in {patience:?}: {complaints}");
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        let tenant = &self.tenants[index];
+        let wanted = tenant.heard().latencies.len() + more;
+        let answered = || (tenant.heard().latencies.len() >= wanted).then_some(());
+        if within(patience, answered).await.is_none() {
+            let complaints = tenant.heard().complaints.join("; ");
+            bail!("tenant {index} had not {more} more answers in {patience:?}: {complaints}");
         }
         Ok(())
     }
@@ -132,16 +140,13 @@ impl Stage {
     /// # Errors
     /// When not all say it within a minute: a busy machine takes its time.
     pub async fn usage(&self) -> Result<Used> {
-        let asked = Instant::now();
         self.observer.see(|seen| seen.usage.clear());
-        while asked.elapsed() < Duration::from_secs(60) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        let of_all = || {
             let used = self.observer.see(|seen| seen.usage.clone());
-            if used.len() >= self.cluster.options().workers {
-                return Ok(used);
-            }
-        }
-        bail!("not all workers say what is used of them");
+            (used.len() >= self.cluster.options().workers).then_some(used)
+        };
+        let used = within(Duration::from_secs(60), of_all).await;
+        used.context("not all workers say what is used of them")
     }
 
     /// Replays the record in a fresh process and gathers all evidence; `kills` are the caller's.
@@ -157,16 +162,9 @@ impl Stage {
             // A busy machine takes its time, and so does a store that has just lost a server.
             "--set=command.deadline=15s".to_owned(),
         ];
-        let mut role = self.cluster.role("replay", "replay", &arguments)?;
-        let stdout = role.take_stdout().context("the replay's output")?;
-        let read = tokio::task::spawn_blocking(move || std::io::read_to_string(stdout));
-        let said = read.await.context("reading the replay's output")??;
-        role.finished(Duration::from_secs(60)).await?;
-        let log = self.cluster.log("replay");
-        let replayed: ReplaySummary = serde_json::from_str(&said).with_context(|| {
-            let why = std::fs::read_to_string(log).unwrap_or_default();
-            format!("the replay said {said:?} and {why}")
-        })?;
+        let patience = Duration::from_secs(60);
+        let replayed = said_by(&self.cluster, "replay", "replay", &arguments, patience);
+        let replayed: ReplaySummary = replayed.await?;
         let mut evidence = Evidence {
             order: read_lines(&order)?,
             kills: kills.to_vec(),
