@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use warploom_cli::drop_in;
 use warploom_cli::local::{LocalCluster, RoleProcess};
 
-use super::bench_cluster::{TIMEOUT, TENANT};
+use super::bench_cluster::{TENANT, TIMEOUT};
 
 /// Time for a party's kernels to be under way once it says so.
 const SETTLE: Duration = Duration::from_millis(500);

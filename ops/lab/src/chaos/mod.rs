@@ -27,7 +27,7 @@ pub use checker::{Checker, CheckerFindings};
 pub use program::run_program;
 
 use crate::bench::table;
-use crate::demo::Observer;
+use crate::demo::RunObserver;
 pub use args::{ChaosArgs, ChaosProgramArgs};
 use plan::{Planned, Shape, Strike, plan};
 use programs::Program;
@@ -182,7 +182,7 @@ async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> Result<Stri
     }
     let cluster = LocalCluster::start(options).await?;
     let administrator = cluster.administrator().await?;
-    let observer = Observer::start(&administrator).await?;
+    let observer = RunObserver::start(&administrator).await?;
     let mut strikes = Strikes::new(cluster, administrator, observer, links, routes);
     let deadline = Duration::from_secs(args.deadline);
     for (index, kind) in kinds.into_iter().enumerate() {

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal};
 use super::plan::{Bucket, Strike, Target};
 use super::programs::{self, Program};
 use super::pulse::Pulse;
-use crate::demo::Observer;
+use crate::demo::RunObserver;
 use warploom_cli::admin::Administrator;
 use warploom_cli::evidence::{InjectedFault, Kill};
 use warploom_cli::local::LocalCluster;
@@ -51,7 +51,7 @@ struct Takeover {
 pub(super) struct Strikes {
     pub(super) cluster: LocalCluster,
     pub(super) administrator: Administrator,
-    pub(super) observer: Observer,
+    pub(super) observer: RunObserver,
     pub(super) programs: Vec<Program>,
     links: BTreeMap<String, Vec<Arc<Link>>>,
     /// Between brokers, where there are several.
@@ -77,7 +77,7 @@ impl Strikes {
     pub(super) fn new(
         cluster: LocalCluster,
         administrator: Administrator,
-        observer: Observer,
+        observer: RunObserver,
         links: BTreeMap<String, Vec<Arc<Link>>>,
         routes: Option<Links>,
     ) -> Self {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use test_cluster::{Processes, TestCluster, said_by, within};
 
-use super::observer::Observer;
+use super::observer::RunObserver;
 use super::plan::TenantPlan;
 use super::tenant::{Heard, TenantProcess};
-use super::{ReplaySummary, Used};
+use super::{ReplaySummary, UsageByWorker};
 use warploom_cli::admin::Administrator;
 use warploom_cli::evidence::{Evidence, Kill, read_lines};
 use warploom_cli::local::LocalOptions;
@@ -22,7 +22,7 @@ pub struct DemoCluster {
     /// A connection as administrator.
     pub administrator: Administrator,
     /// What passes on the bus.
-    pub observer: Observer,
+    pub observer: RunObserver,
     /// The tenants' processes, in the plans' order.
     pub tenants: Vec<TenantProcess>,
     logs: Vec<PathBuf>,
@@ -49,7 +49,7 @@ impl DemoCluster {
         });
         let cluster = started.await?;
         let administrator = cluster.administrator().await?;
-        let observer = Observer::start(&administrator).await?;
+        let observer = RunObserver::start(&administrator).await?;
         let (tenants, logs) = (Vec::new(), Vec::new());
         Ok(Self {
             cluster,
@@ -139,7 +139,7 @@ impl DemoCluster {
     ///
     /// # Errors
     /// When not all say it within a minute: a busy machine takes its time.
-    pub async fn usage(&self) -> Result<Used> {
+    pub async fn usage(&self) -> Result<UsageByWorker> {
         self.observer.see(|seen| seen.usage.clear());
         let of_all = || {
             let used = self.observer.see(|seen| seen.usage.clone());

@@ -16,9 +16,9 @@ use bus_schemas::Usage;
 use rustix::process::Signal;
 
 pub use demo_cluster::DemoCluster;
-pub use observer::{Observer, Seen};
+pub use observer::{RunObserver, Seen};
 pub use plan::{TenantPlan, standard};
-pub use report::{ClusterReport, Report, TenantReport, Used};
+pub use report::{ClusterReport, DemoReport, TenantReport, UsageByWorker};
 pub use run::run_tenant;
 pub use tenant::{Heard, TenantProcess};
 
@@ -132,7 +132,7 @@ impl<'a> Demo<'a> {
         })
     }
 
-    async fn run(mut self) -> Result<Report> {
+    async fn run(mut self) -> Result<DemoReport> {
         let before = self.cluster.usage().await?;
         self.cluster.go().await?;
         self.progress.says("tenants at work");
@@ -248,11 +248,11 @@ impl<'a> Demo<'a> {
     fn report(
         &self,
         heard: &[Heard],
-        used: (&Used, &Used),
+        used: (&UsageByWorker, &UsageByWorker),
         replayed: &ReplaySummary,
         (verdict, chains): (&Verdict, Chains),
         devices: Vec<String>,
-    ) -> Report {
+    ) -> DemoReport {
         let tenants = tenant_reports(&self.plans, heard, used);
         let mut takeovers: Vec<f64> = self.kills.iter().map(|kill| kill.takeover_ms).collect();
         takeovers.sort_by(f64::total_cmp);
@@ -282,7 +282,7 @@ impl<'a> Demo<'a> {
                 replayed.skipped
             ));
         }
-        Report {
+        DemoReport {
             tenants,
             cluster,
             ok: complaints.is_empty(),
@@ -292,7 +292,7 @@ impl<'a> Demo<'a> {
 }
 
 /// How much a worker's total grew during the demo, added up over workers.
-fn grown(used: (&Used, &Used), of: impl Fn(&Usage) -> u64) -> u64 {
+fn grown(used: (&UsageByWorker, &UsageByWorker), of: impl Fn(&Usage) -> u64) -> u64 {
     let before = |worker| used.0.get(worker).map_or(0, &of);
     used.1
         .iter()
@@ -303,7 +303,7 @@ fn grown(used: (&Used, &Used), of: impl Fn(&Usage) -> u64) -> u64 {
 fn tenant_reports(
     plans: &[TenantPlan],
     heard: &[Heard],
-    used: (&Used, &Used),
+    used: (&UsageByWorker, &UsageByWorker),
 ) -> Vec<TenantReport> {
     let of_tenant = |tenant: &str, of: fn(&bus_schemas::UsageRow) -> u64| {
         grown(used, |usage| {

@@ -60,9 +60,9 @@ impl Seen {
 
 /// Listens to what leaders and workers say among themselves.
 #[derive(Clone, Default)]
-pub struct Observer(Arc<Mutex<Seen>>);
+pub struct RunObserver(Arc<Mutex<Seen>>);
 
-impl Observer {
+impl RunObserver {
     /// Begins to listen, on a task of the current runtime.
     ///
     /// # Errors

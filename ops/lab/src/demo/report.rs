@@ -11,11 +11,11 @@ use warploom_cli::evidence::WorkerChain;
 use warploom_cli::table::{fitted, headed};
 
 /// Use by worker.
-pub type Used = BTreeMap<Incarnation, Usage>;
+pub type UsageByWorker = BTreeMap<Incarnation, Usage>;
 
 /// A demo's result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Report {
+pub struct DemoReport {
     /// One entry a tenant.
     pub tenants: Vec<TenantReport>,
     /// The cluster.
@@ -95,7 +95,7 @@ fn judged(text: String, good: bool) -> Cell {
     Cell::new(text).fg(color)
 }
 
-impl Report {
+impl DemoReport {
     /// The tables people see.
     #[must_use]
     pub fn table(&self) -> String {

@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use sim_faults::coverage::{Coverage, FAULTS, Part};
-use sim_faults::{Campaign, Failed, Options, Outcome, Script, Totals, Tracing, Troubles};
+use sim_faults::{Campaign, CampaignOutcome, Failed, Options, Script, Totals, Tracing, Troubles};
 
 use warploom_cli::output::{line, note};
 
@@ -183,7 +183,7 @@ fn write(dir: &Path, failed: &[Failed]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn print(outcome: &Outcome, files: &[PathBuf]) -> Result<()> {
+fn print(outcome: &CampaignOutcome, files: &[PathBuf]) -> Result<()> {
     for part in Part::ALL {
         line(format!("Which faults met which states, {}:", part.name()))?;
         line(met(&outcome.coverage, part))?;
@@ -272,7 +272,7 @@ fn right(table: &mut Table, columns: std::ops::Range<usize>) {
     }
 }
 
-fn described(outcome: &Outcome, files: &[PathBuf]) -> Value {
+fn described(outcome: &CampaignOutcome, files: &[PathBuf]) -> Value {
     let failed = outcome.failed.iter().zip(files).map(|(failed, path)| {
         let failure = &failed.failure;
         json!({

@@ -9,7 +9,7 @@ use scheduler_leader_core::{
 };
 
 use crate::fact::LeaderFact;
-use crate::node::{Input, Io, Node};
+use crate::node::{Io, Node, NodeInput};
 use crate::store::{LEASE, LEASE_TTL, PLACEMENT, PROFILE, StoreReply, StoreRequest};
 use crate::wire;
 use crate::{MILLI, Nanos};
@@ -31,7 +31,7 @@ const PAUSE: Nanos = 250 * MILLI;
 const POLL_EVERY: Nanos = 200 * MILLI;
 
 /// One start of a leader candidate.
-pub struct LeaderNode {
+pub struct LeaderProcess {
     subjects: Subjects,
     id: LeaderId,
     core: Core,
@@ -53,7 +53,7 @@ pub struct LeaderNode {
     sealing: BTreeSet<String>,
 }
 
-impl LeaderNode {
+impl LeaderProcess {
     /// A candidate about to start.
     #[must_use]
     pub fn new(
@@ -305,11 +305,11 @@ impl LeaderNode {
     }
 }
 
-impl Node for LeaderNode {
-    fn handle(&mut self, io: &mut Io, input: Input) {
+impl Node for LeaderProcess {
+    fn handle(&mut self, io: &mut Io, input: NodeInput) {
         match input {
-            Input::Started => self.start(io),
-            Input::Message(packet) => {
+            NodeInput::Started => self.start(io),
+            NodeInput::Message(packet) => {
                 self.sealing.remove(&*packet.subject);
                 let mut actions = Vec::new();
                 let reply = packet.reply.as_deref();
@@ -317,27 +317,27 @@ impl Node for LeaderNode {
                     .message(io.now, &packet.subject, reply, &packet.bytes, &mut actions);
                 self.carry_out(io, actions);
             }
-            Input::Wake => self.event(io, Event::Timer),
-            Input::Later(POLL) => self.poll(io),
-            Input::Later(WRITE_AGAIN) => {
+            NodeInput::Wake => self.event(io, Event::Timer),
+            NodeInput::Later(POLL) => self.poll(io),
+            NodeInput::Later(WRITE_AGAIN) => {
                 for (token, request) in &self.unwritten {
                     io.store(*token, request.clone());
                 }
             }
-            Input::Later(_) => self.append(io),
-            Input::Connection(true) => {
+            NodeInput::Later(_) => self.append(io),
+            NodeInput::Connection(true) => {
                 self.connected = true;
                 self.event(io, Event::Connected);
             }
-            Input::Connection(false) => {
+            NodeInput::Connection(false) => {
                 self.connected = false;
                 self.event(io, Event::Disconnected);
             }
-            Input::Closed(name) => self.event(io, Event::ConnectionClosed(&name)),
-            Input::Store(token, reply) => self.stored(io, token, reply),
-            Input::Lease(reply) => self.lease(io, reply),
-            Input::Placement(reply) => self.stored(io, READ_PLACEMENT, reply),
-            Input::Terminate => {
+            NodeInput::Closed(name) => self.event(io, Event::ConnectionClosed(&name)),
+            NodeInput::Store(token, reply) => self.stored(io, token, reply),
+            NodeInput::Lease(reply) => self.lease(io, reply),
+            NodeInput::Placement(reply) => self.stored(io, READ_PLACEMENT, reply),
+            NodeInput::Terminate => {
                 self.leaving = true;
                 self.event(io, Event::Leave);
             }

@@ -22,17 +22,19 @@ pub mod wire;
 mod worker;
 
 pub use agenda::{Agenda, MICRO, MILLI, Nanos, SECOND};
-pub use client::{ClientNode, Habits, Program, Progress};
-pub use cluster::{Cluster, Factory, Settings, Timing, Undo};
+pub use client::{ClientNode, ClientProgram, Habits, ProgramProgress};
+pub use cluster::{Cluster, ClusterOptions, Factory, Timing, Undo};
 pub use fact::{ClientFact, Fact, LeaderFact, WorkerFact};
-pub use leader::LeaderNode;
+pub use leader::LeaderProcess;
 pub use network::{Jitter, Lossy, Mishap, Network, NodeId, Packet, Ways};
-pub use node::{Effect, Input, Io, Node, Role, Slot};
-pub use observer::Observer;
+pub use node::{Io, Node, NodeEffect, NodeInput, NodeRole, Slot};
+pub use observer::ClusterObserver;
 pub use print::{fingerprint, mix};
 pub use random::Random;
-pub use store::{Block, LEASE, LEASE_TTL, PLACEMENT, PROFILE, Store, StoreReply, StoreRequest};
+pub use store::{
+    LEASE, LEASE_TTL, PLACEMENT, PROFILE, Store, StoreReply, StoreRequest, StoredBlock,
+};
 pub use store_faults::StoreFaults;
 pub use worker::{
-    Answer, DEVICE, Device, Ended, Reports, Slice, SliceEnd, WorkerNode, WorkerSettings,
+    DEVICE, Ended, ModelAnswer, Reports, SimDevice, SimSlice, SliceEnd, WorkerNode, WorkerOptions,
 };

@@ -11,7 +11,7 @@ use crate::{Nanos, Random};
 
 /// What a node is told.
 #[derive(Debug, Clone)]
-pub enum Input {
+pub enum NodeInput {
     /// It has just been started.
     Started,
     /// A message it subscribed to.
@@ -37,7 +37,7 @@ pub enum Input {
 /// A process: a real core in a thin shell that decides nothing.
 pub trait Node {
     /// Takes one input. All it wants done goes through `io`.
-    fn handle(&mut self, io: &mut Io, input: Input);
+    fn handle(&mut self, io: &mut Io, input: NodeInput);
 
     /// The name of the state that it is in.
     fn state(&self) -> &'static str;
@@ -45,7 +45,7 @@ pub trait Node {
 
 /// What a node wants done.
 #[derive(Debug)]
-pub enum Effect {
+pub enum NodeEffect {
     /// Publish a message.
     Publish {
         /// Subject.
@@ -59,7 +59,7 @@ pub enum Effect {
     Subscribe(String),
     /// Ask the store.
     Store(u64, StoreRequest),
-    /// Be told [`Input::Later`] at a time.
+    /// Be told [`NodeInput::Later`] at a time.
     Later(Nanos, u64),
     /// Something that those who watch should know.
     Fact(Fact),
@@ -78,8 +78,8 @@ pub struct Io {
     /// Virtual time.
     pub now: Nanos,
     /// What is to be done, in order.
-    pub effects: Vec<Effect>,
-    /// When the node wants [`Input::Wake`]; a new value replaces the old.
+    pub effects: Vec<NodeEffect>,
+    /// When the node wants [`NodeInput::Wake`]; a new value replaces the old.
     pub wake: Option<Nanos>,
     /// The name of its connection, as the broker tells it when it closes.
     pub name: Option<Rc<str>>,
@@ -99,7 +99,7 @@ impl Io {
 
     /// Publishes a message.
     pub fn publish(&mut self, subject: impl Into<Rc<str>>, bytes: Vec<u8>) {
-        self.effects.push(Effect::Publish {
+        self.effects.push(NodeEffect::Publish {
             subject: subject.into(),
             reply: None,
             bytes,
@@ -113,7 +113,7 @@ impl Io {
         reply: impl Into<Rc<str>>,
         bytes: Vec<u8>,
     ) {
-        self.effects.push(Effect::Publish {
+        self.effects.push(NodeEffect::Publish {
             subject: subject.into(),
             reply: Some(reply.into()),
             bytes,
@@ -122,27 +122,27 @@ impl Io {
 
     /// Subscribes to a pattern.
     pub fn subscribe(&mut self, pattern: String) {
-        self.effects.push(Effect::Subscribe(pattern));
+        self.effects.push(NodeEffect::Subscribe(pattern));
     }
 
     /// Asks the store.
     pub fn store(&mut self, token: u64, request: StoreRequest) {
-        self.effects.push(Effect::Store(token, request));
+        self.effects.push(NodeEffect::Store(token, request));
     }
 
-    /// Asks for [`Input::Later`].
+    /// Asks for [`NodeInput::Later`].
     pub fn later(&mut self, at: Nanos, token: u64) {
-        self.effects.push(Effect::Later(at, token));
+        self.effects.push(NodeEffect::Later(at, token));
     }
 
     /// Tells those who watch.
     pub fn fact(&mut self, fact: impl Into<Fact>) {
-        self.effects.push(Effect::Fact(fact.into()));
+        self.effects.push(NodeEffect::Fact(fact.into()));
     }
 
     /// Ends the process; it is started again.
     pub fn exit(&mut self) {
-        self.effects.push(Effect::Exit {
+        self.effects.push(NodeEffect::Exit {
             again: true,
             told: true,
         });
@@ -150,13 +150,13 @@ impl Io {
 
     /// Ends the process for good, its connection's end told to the leaders or not.
     pub fn die(&mut self, told: bool) {
-        self.effects.push(Effect::Exit { again: false, told });
+        self.effects.push(NodeEffect::Exit { again: false, told });
     }
 }
 
 /// What a node is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
+pub enum NodeRole {
     /// A leader candidate.
     Leader,
     /// A worker.
@@ -170,7 +170,7 @@ pub enum Role {
 /// One place for a process.
 pub struct Slot {
     /// What it is for.
-    pub role: Role,
+    pub role: NodeRole,
     /// Its number in that role.
     pub number: u32,
     /// The process, while it runs.
@@ -180,7 +180,7 @@ pub struct Slot {
     pub(crate) paused: bool,
     pub(crate) name: Option<Rc<str>>,
     pub(crate) wake: Option<Nanos>,
-    pub(crate) held: VecDeque<Input>,
+    pub(crate) held: VecDeque<NodeInput>,
     // What it published while its connection was away; sent once it is back, as NATS clients do.
     pub(crate) buffer: Vec<(Packet, bool)>,
     // Chance of its own: what happens to one does not depend on how much happens to another.
@@ -193,7 +193,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    pub(crate) fn new(role: Role, number: u32, random: Random) -> Self {
+    pub(crate) fn new(role: NodeRole, number: u32, random: Random) -> Self {
         Self {
             role,
             number,

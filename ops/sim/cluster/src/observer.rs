@@ -5,10 +5,10 @@ use scheduler_leader_core::Placement;
 use crate::Nanos;
 use crate::fact::Fact;
 use crate::network::{NodeId, Packet};
-use crate::node::{Input, Slot};
+use crate::node::{NodeInput, Slot};
 
 /// What is told of all that happens in a cluster. What somebody is not interested in is left out.
-pub trait Observer {
+pub trait ClusterObserver {
     /// A line for a trace, made only if it is wanted.
     fn note(&mut self, _now: Nanos, _line: impl FnOnce() -> String)
     where
@@ -20,9 +20,9 @@ pub trait Observer {
     /// A message has come over its link.
     fn arrived(&mut self, _now: Nanos, _to: NodeId, _packet: &Packet) {}
     /// The store, the broker or the node itself, some time ago, tells a node something.
-    fn told(&mut self, _now: Nanos, _to: NodeId, _input: &Input) {}
+    fn told(&mut self, _now: Nanos, _to: NodeId, _input: &NodeInput) {}
     /// A node is about to handle an input.
-    fn handles(&mut self, _now: Nanos, _node: NodeId, _slot: &Slot, _input: &Input) {}
+    fn handles(&mut self, _now: Nanos, _node: NodeId, _slot: &Slot, _input: &NodeInput) {}
     /// A node says what happened inside it.
     fn fact(&mut self, now: Nanos, from: NodeId, fact: Fact);
     /// The store has kept a placement.

@@ -103,7 +103,7 @@ struct Entry {
 
 /// One block of the record stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct StoredBlock {
     /// Its subject: the epoch.
     pub subject: String,
     /// Its message id.
@@ -122,7 +122,7 @@ enum Undo {
 #[derive(Debug, Default)]
 pub struct Store {
     entries: BTreeMap<&'static str, Entry>,
-    record: Vec<Block>,
+    record: Vec<StoredBlock>,
     ids: BTreeMap<String, u64>,
     undo: Vec<Undo>,
     /// Entries of a bucket that was deleted and made anew, with nothing put since.
@@ -164,7 +164,7 @@ impl Store {
                 let next = self.record.len() as u64 + 1;
                 let at = *self.ids.entry(id.clone()).or_insert(next);
                 if at == next {
-                    self.record.push(Block { subject, id, bytes });
+                    self.record.push(StoredBlock { subject, id, bytes });
                     self.undo.push(Undo::Block);
                 }
                 StoreReply::Appended(at)
@@ -257,7 +257,7 @@ impl Store {
 
     /// The record stream.
     #[must_use]
-    pub fn record(&self) -> &[Block] {
+    pub fn record(&self) -> &[StoredBlock] {
         &self.record
     }
 }

@@ -1,7 +1,7 @@
 //! Programs and a policy on a device in one machine: no bus, no Warploom.
 
 use crate::device::{Device, Launch};
-use crate::outcome::{Outcome, Row};
+use crate::outcome::{ComparedRun, KernelRow};
 use crate::program::{Program, Step};
 use crate::rival::Rival;
 use crate::scenario::Scenario;
@@ -12,7 +12,7 @@ struct Bare<'a> {
     rival: Box<dyn Rival>,
     device: Device,
     programs: Vec<Thread>,
-    outcome: Outcome,
+    outcome: ComparedRun,
 }
 
 /// A program and what it has under way.
@@ -27,7 +27,7 @@ struct Thread {
 }
 
 /// Runs a scenario under a rival.
-pub(crate) fn run(scenario: &Scenario, rival: Box<dyn Rival>) -> Outcome {
+pub(crate) fn run(scenario: &Scenario, rival: Box<dyn Rival>) -> ComparedRun {
     let programs = (0..scenario.tenants.len()).map(|tenant| Thread {
         program: Program::new(scenario, tenant),
         outstanding: 0,
@@ -41,7 +41,7 @@ pub(crate) fn run(scenario: &Scenario, rival: Box<dyn Rival>) -> Outcome {
         rival,
         device: Device::new(scenario.device, scenario.gap, from, to),
         programs: programs.collect(),
-        outcome: Outcome::new(scenario),
+        outcome: ComparedRun::new(scenario),
     };
     while let Some(now) = bare.next_at().filter(|now| *now <= to) {
         bare.turn(now);
@@ -75,7 +75,7 @@ impl Bare<'_> {
 
     fn ended(&mut self, now: Nanos, launch: Launch, began: Nanos) {
         self.rival.ended(now, &launch, began);
-        let row = Row {
+        let row = KernelRow {
             tenant: launch.tenant,
             request: launch.request,
             kernel: launch.index,
@@ -125,7 +125,7 @@ impl Bare<'_> {
         }
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self) -> ComparedRun {
         for (tenant, thread) in self.programs.iter_mut().enumerate() {
             let tenancy = &mut self.outcome.tenants[tenant];
             thread.program.finish(self.scenario, tenancy);

@@ -26,12 +26,12 @@ mod scenario;
 mod workload;
 
 pub use device::{DeviceKind, INTERFERENCE};
-pub use outcome::{Outcome, Row, Tenancy, quantile};
+pub use outcome::{ComparedRun, KernelRow, Tenancy, quantile};
 pub use rival::Policy;
 pub use scenario::{Scenario, SimulationError, TenantSetup};
 pub use sim_cluster::{MICRO, MILLI, Nanos, SECOND};
 pub use workload::{
-    Arrivals, FileError, Kernel, Model, Published, Role, SHAPES, Shape, generate, read_dir,
+    Arrivals, FileError, Kernel, Model, Published, SHAPES, Shape, TenantRole, generate, read_dir,
     write_dir,
 };
 
@@ -39,7 +39,7 @@ pub use workload::{
 ///
 /// # Errors
 /// [`SimulationError`] where the scenario is not one, or the cluster did not come up.
-pub fn run(scenario: &Scenario, policy: Policy) -> Result<Outcome, SimulationError> {
+pub fn run(scenario: &Scenario, policy: Policy) -> Result<ComparedRun, SimulationError> {
     scenario.check()?;
     match policy.rival(scenario) {
         Some(rival) => Ok(bare::run(scenario, rival)),

@@ -19,7 +19,7 @@ pub struct Tenancy {
 
 /// One kernel, as a timeline has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct KernelRow {
     /// Index of the tenant.
     pub tenant: u32,
     /// Number of its request, from 1.
@@ -36,7 +36,7 @@ pub struct Row {
 
 /// What came of a simulation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ComparedRun {
     /// By tenant.
     pub tenants: Vec<Tenancy>,
     /// Time while measured in which the device had something to do.
@@ -44,12 +44,12 @@ pub struct Outcome {
     /// How long it was measured.
     pub measured_ns: Nanos,
     /// Every kernel, in order of its end, if it was asked for.
-    pub rows: Vec<Row>,
+    pub rows: Vec<KernelRow>,
     /// Messages that went over the bus, all of them.
     pub messages: u64,
 }
 
-impl Outcome {
+impl ComparedRun {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         Self {
             tenants: vec![Tenancy::default(); scenario.tenants.len()],
@@ -59,7 +59,7 @@ impl Outcome {
     }
 
     /// Notes a kernel that ended.
-    pub(crate) fn ended(&mut self, scenario: &Scenario, row: Row, ns: u64) {
+    pub(crate) fn ended(&mut self, scenario: &Scenario, row: KernelRow, ns: u64) {
         if scenario.timeline {
             self.rows.push(row);
         }

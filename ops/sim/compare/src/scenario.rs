@@ -1,7 +1,7 @@
 //! Scenarios: tenants and their programs, the device, the network, for how long.
 
 use crate::device::DeviceKind;
-use crate::workload::{Arrivals, Model, Role};
+use crate::workload::{Arrivals, Model, TenantRole};
 use sim_cluster::{MICRO, MILLI, Nanos, SECOND};
 
 /// Why a scenario has no outcome.
@@ -33,8 +33,8 @@ impl From<Model> for TenantSetup {
     fn from(model: Model) -> Self {
         Self {
             priority: match model.role {
-                Role::Latency => 0,
-                Role::Throughput => 3,
+                TenantRole::Latency => 0,
+                TenantRole::Throughput => 3,
             },
             model,
             weight: 1,

@@ -1,11 +1,11 @@
 //! What holds of every simulation, and of each policy.
 
 use sim_compare::{
-    Arrivals, DeviceKind, Kernel, MICRO, MILLI, Model, Nanos, Outcome, Policy, Role, Row, SECOND,
-    SHAPES, Scenario, TenantSetup, generate, quantile, run,
+    Arrivals, ComparedRun, DeviceKind, Kernel, KernelRow, MICRO, MILLI, Model, Nanos, Policy,
+    SECOND, SHAPES, Scenario, TenantRole, TenantSetup, generate, quantile, run,
 };
 
-fn model(name: &str, role: Role, kernels: &[Nanos], arrivals: Arrivals) -> Model {
+fn model(name: &str, role: TenantRole, kernels: &[Nanos], arrivals: Arrivals) -> Model {
     let kernel = |ns: &Nanos| Kernel {
         ns: *ns,
         compute: 80,
@@ -19,7 +19,7 @@ fn model(name: &str, role: Role, kernels: &[Nanos], arrivals: Arrivals) -> Model
     }
 }
 
-fn closed(name: &str, role: Role, kernels: &[Nanos]) -> Model {
+fn closed(name: &str, role: TenantRole, kernels: &[Nanos]) -> Model {
     let arrivals = Arrivals::Closed {
         think: 0,
         random: false,
@@ -33,11 +33,11 @@ fn pair(seed: u64) -> Scenario {
     let effort = [100, 15, 300, 45, 20, 700, 80, 30].map(|us| us * MICRO);
     let chat = model(
         "chat",
-        Role::Latency,
+        TenantRole::Latency,
         &urgent.repeat(4),
         Arrivals::Load(0.5),
     );
-    let train = closed("train", Role::Throughput, &effort.repeat(20));
+    let train = closed("train", TenantRole::Throughput, &effort.repeat(20));
     Scenario {
         warm_up: 1_500 * MILLI,
         measured: SECOND,
@@ -46,11 +46,11 @@ fn pair(seed: u64) -> Scenario {
     }
 }
 
-fn outcome(scenario: &Scenario, policy: Policy) -> Outcome {
+fn outcome(scenario: &Scenario, policy: Policy) -> ComparedRun {
     run(scenario, policy).unwrap_or_else(|error| panic!("{}: {error}", policy.name()))
 }
 
-fn p99(outcome: &Outcome, tenant: usize) -> Nanos {
+fn p99(outcome: &ComparedRun, tenant: usize) -> Nanos {
     quantile(&outcome.tenants[tenant].latencies, 0.99)
 }
 
@@ -58,7 +58,7 @@ fn p99(outcome: &Outcome, tenant: usize) -> Nanos {
 fn alone_is_a_queue_that_can_be_computed_by_hand() {
     let times = [100, 110, 500].map(|us| us * MICRO);
     let trace = Arrivals::Trace(times.into());
-    let chat = model("chat", Role::Latency, &[1_000, 20_000], trace);
+    let chat = model("chat", TenantRole::Latency, &[1_000, 20_000], trace);
     let scenario = Scenario {
         warm_up: 0,
         measured: 600 * MICRO,
@@ -70,7 +70,7 @@ fn alone_is_a_queue_that_can_be_computed_by_hand() {
     // The second came 10 us after the first, so it waits for 40 us more; the trace then repeats.
     let latencies = &outcome.tenants[0].latencies;
     assert_eq!(latencies[..3], [50_000, 50_000, 90_000]);
-    let us = |row: &Row| (row.start / 1_000, row.end / 1_000);
+    let us = |row: &KernelRow| (row.start / 1_000, row.end / 1_000);
     let times: Vec<_> = outcome.rows.iter().map(us).collect();
     assert_eq!(times[..4], [(114, 115), (125, 145), (164, 165), (175, 195)]);
     assert_eq!(outcome.tenants[0].answered, 3);
@@ -78,7 +78,7 @@ fn alone_is_a_queue_that_can_be_computed_by_hand() {
 
 #[test]
 fn a_slow_caller_is_waited_for() {
-    let chat = closed("chat", Role::Latency, &[1_000; 3]);
+    let chat = closed("chat", TenantRole::Latency, &[1_000; 3]);
     let scenario = Scenario {
         warm_up: 0,
         measured: MILLI,
@@ -178,7 +178,7 @@ fn queues_without_priorities_keep_the_urgent_waiting() {
 fn orion_lets_nothing_go_before_the_urgent() {
     let outcome = outcome(&pair(8), Policy::Orion);
     let gap = pair(8).gap;
-    let (urgent, effort): (Vec<&Row>, Vec<&Row>) =
+    let (urgent, effort): (Vec<&KernelRow>, Vec<&KernelRow>) =
         outcome.rows.iter().partition(|row| row.tenant == 0);
     for row in urgent {
         let before = effort.iter().find(|other| {
@@ -214,7 +214,8 @@ fn xsched_bounds_what_is_in_flight() {
 fn equals_share_time_or_calls() {
     let kernels = [[200 * MICRO; 800], [20 * MICRO; 800]];
     let tenants = ["long", "short"].into_iter().zip(&kernels);
-    let tenants = tenants.map(|(name, kernels)| closed(name, Role::Throughput, kernels).into());
+    let tenants =
+        tenants.map(|(name, kernels)| closed(name, TenantRole::Throughput, kernels).into());
     let scenario = Scenario {
         warm_up: 100 * MILLI,
         ..Scenario::new(tenants.collect(), 1)
@@ -255,7 +256,7 @@ fn ours_shares_by_weight_once_it_knows_what_kernels_cost() {
     let tenants = ["long", "short"].into_iter().zip(&kernels).zip([3, 1]);
     let tenants = tenants.map(|((name, kernels), weight)| TenantSetup {
         weight,
-        ..closed(name, Role::Throughput, kernels).into()
+        ..closed(name, TenantRole::Throughput, kernels).into()
     });
     let scenario = Scenario {
         measured: 2 * SECOND,
@@ -285,13 +286,13 @@ fn ours_alone_costs_little() {
 
 #[test]
 fn what_is_no_scenario_is_refused() {
-    let chat = closed("chat", Role::Latency, &[1_000]);
+    let chat = closed("chat", TenantRole::Latency, &[1_000]);
     let none = Scenario::new(Vec::new(), 1);
     let never = Scenario {
         measured: 0,
         ..Scenario::new(vec![chat.clone().into()], 1)
     };
-    let empty = Scenario::new(vec![closed("none", Role::Latency, &[]).into()], 1);
+    let empty = Scenario::new(vec![closed("none", TenantRole::Latency, &[]).into()], 1);
     let silent = TenantSetup {
         model: Model {
             arrivals: Arrivals::Rate(0.0),

@@ -8,7 +8,7 @@ use bus_schemas::{
     Drain, GpuId, Incarnation, Status, StatusRequest, Tenant, WIRE_VERSION, decode, encode,
 };
 
-use sim_cluster::{Fact, Input, Io, MILLI, Nanos, Node, SECOND};
+use sim_cluster::{Fact, Io, MILLI, Nanos, Node, NodeInput, SECOND};
 
 /// Between two requests, while something is to become so, and while all is as it should be.
 const AGAIN: Nanos = 20 * MILLI;
@@ -174,15 +174,15 @@ impl Administrator {
 }
 
 impl Node for Administrator {
-    fn handle(&mut self, io: &mut Io, input: Input) {
+    fn handle(&mut self, io: &mut Io, input: NodeInput) {
         match input {
-            Input::Started => {
+            NodeInput::Started => {
                 io.subscribe(self.inbox.clone());
                 let first = self.errands.iter().map(|errand| errand.at).min();
                 io.wake = first.map(|first| first.max(io.now));
             }
-            Input::Wake => self.ask(io),
-            Input::Message(packet) => {
+            NodeInput::Wake => self.ask(io),
+            NodeInput::Message(packet) => {
                 if let Ok(status) = decode::<Status>(&packet.bytes) {
                     self.told(io, &status);
                 }

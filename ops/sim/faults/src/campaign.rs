@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::coverage::Coverage;
 use crate::exhaustive::{classes, trials};
-use crate::run::{Failure, Options, Report, play};
+use crate::run::{Options, RunFailure, RunReport, play};
 use crate::scene::Scene;
 use crate::script::Script;
 use crate::shrink::shrink;
@@ -98,7 +98,7 @@ pub struct Totals {
 
 impl Totals {
     /// Adds a run.
-    pub fn add(&mut self, report: &Report) {
+    pub fn add(&mut self, report: &RunReport) {
         self.runs += 1;
         self.steps += report.steps;
         self.time += report.time;
@@ -136,14 +136,14 @@ impl Totals {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failed {
     /// How.
-    pub failure: Box<Failure>,
+    pub failure: Box<RunFailure>,
     /// The scene that breaks the same, made small.
     pub script: Script,
 }
 
 /// What a campaign found.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Outcome {
+pub struct CampaignOutcome {
     /// Of the runs in which everything held.
     pub totals: Totals,
     /// Of these, too.
@@ -155,9 +155,9 @@ pub struct Outcome {
 }
 
 /// Plays a campaign. `tell` hears how many runs there are, after each how many are done.
-pub fn campaign(plan: &Campaign, tell: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
+pub fn campaign(plan: &Campaign, tell: &(dyn Fn(usize, usize) + Sync)) -> CampaignOutcome {
     let seeds: Vec<u64> = (plan.from..).take(plan.seeds as usize).collect();
-    let mut outcome = Outcome::default();
+    let mut outcome = CampaignOutcome::default();
     let Some(each) = plan.every_step else {
         let scene = |index: usize| Scene::draw(seeds[index], plan.options.troubles);
         play_all(plan, seeds.len(), &scene, &mut outcome, tell);
@@ -183,7 +183,7 @@ fn play_all(
     plan: &Campaign,
     count: usize,
     scene: &(dyn Fn(usize) -> Scene + Sync),
-    outcome: &mut Outcome,
+    outcome: &mut CampaignOutcome,
     tell: &(dyn Fn(usize, usize) + Sync),
 ) {
     let sums = Mutex::new((Totals::default(), Coverage::default(), 0, Vec::new()));
@@ -208,7 +208,7 @@ fn play_all(
     let (totals, coverage, _, mut failed) = sums;
     (outcome.totals, outcome.coverage) = (totals, coverage);
     failed.sort_by_key(|(index, ..)| *index);
-    let small = |(_, scene, failure): (usize, Scene, Box<Failure>)| {
+    let small = |(_, scene, failure): (usize, Scene, Box<RunFailure>)| {
         let (mutant, invariant) = (plan.options.mutant, failure.invariant);
         let shrunk = shrink(&scene, mutant, invariant, plan.shrink);
         let script = Script::new(shrunk.scene, mutant, Some(invariant));

@@ -9,7 +9,7 @@ use bus_schemas::{
 use gpu_worker_core::pager::GRANULE;
 
 use crate::memory::{Cells, Memory, clear, write};
-use sim_cluster::{Answer, MICRO, Nanos, SECOND, fingerprint, mix};
+use sim_cluster::{MICRO, ModelAnswer, Nanos, SECOND, fingerprint, mix};
 
 /// The function of a module whose launch fails on the device.
 pub(crate) const FAULTY: u32 = 13;
@@ -67,7 +67,7 @@ pub(crate) struct SliceRun {
     /// Device nanoseconds.
     pub device_ns: u64,
     /// Answers.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ModelAnswer>,
     /// The op that failed.
     pub fault: Option<(OpNumber, Failure)>,
     /// Launches: key, nanoseconds and SM-nanoseconds.
@@ -185,7 +185,7 @@ impl DeviceSession {
                 }
                 _ => None,
             };
-            run.answers.push(Answer {
+            run.answers.push(ModelAnswer {
                 op: number,
                 bytes,
                 device_ns: std::mem::take(&mut self.unreported_ns),

@@ -7,7 +7,7 @@ use crate::faults::{Fault, Strike, Target};
 use crate::run::fault_points;
 use crate::scene::Scene;
 use sim_cluster::{MICRO, MILLI, Nanos};
-use sim_cluster::{Mishap, Role};
+use sim_cluster::{Mishap, NodeRole};
 
 /// A scene with one more fault.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,13 +124,13 @@ fn of_place(node: Target, all: &mut Vec<(Nanos, Fault)>) {
 }
 
 /// What can happen to nodes of this role only.
-fn of_role(role: Role, node: Target, all: &mut Vec<(Nanos, Fault)>) {
-    if role == Role::Worker {
+fn of_role(role: NodeRole, node: Target, all: &mut Vec<(Nanos, Fault)>) {
+    if role == NodeRole::Worker {
         for time in [150 * MILLI, 1500 * MILLI] {
             all.push((0, Fault::Drain { node, time }));
         }
     }
-    if role == Role::Leader {
+    if role == NodeRole::Leader {
         for time in [60 * MILLI, 1500 * MILLI] {
             let by = time / 3;
             all.push((0, Fault::RecordFull { time }));
@@ -140,7 +140,7 @@ fn of_role(role: Role, node: Target, all: &mut Vec<(Nanos, Fault)>) {
         }
         all.push((0, Fault::StateDeleted));
     }
-    if role != Role::Client {
+    if role != NodeRole::Client {
         for after in [0, 1] {
             for (told, time) in [(true, 50), (false, 50), (false, 1200)] {
                 let time = time * MILLI;

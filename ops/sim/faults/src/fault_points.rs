@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::faults::Target;
-use sim_cluster::{Input, Nanos, Role, StoreReply};
+use sim_cluster::{Nanos, NodeInput, NodeRole, StoreReply};
 
 /// Events that are one to every rule of the protocol: of this kind, handled by a node of this role
 /// in this state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Class {
     /// The node's role.
-    pub role: Role,
+    pub role: NodeRole,
     /// Its state just before.
     pub state: &'static str,
     /// What it was told.
@@ -39,9 +39,9 @@ impl FaultPoints {
     pub(crate) fn note(
         &mut self,
         at: Nanos,
-        (role, number): (Role, u32),
+        (role, number): (NodeRole, u32),
         state: &'static str,
-        input: &Input,
+        input: &NodeInput,
     ) {
         let (step, came) = step(input);
         let class = Class {
@@ -53,9 +53,9 @@ impl FaultPoints {
         let (count, kept) = self.seen.entry(class).or_default();
         *count += 1;
         let node = match role {
-            Role::Leader => Target::Leader(number),
-            Role::Worker => Target::Worker(number),
-            Role::Client | Role::Administrator => Target::Client(number),
+            NodeRole::Leader => Target::Leader(number),
+            NodeRole::Worker => Target::Worker(number),
+            NodeRole::Client | NodeRole::Administrator => Target::Client(number),
         };
         // Kept: the first, and the last whose number is a power of two.
         if count.is_power_of_two() {
@@ -72,16 +72,16 @@ impl FaultPoints {
 }
 
 /// What a node is told, and whether that came from elsewhere.
-fn step(input: &Input) -> (&'static str, bool) {
+fn step(input: &NodeInput) -> (&'static str, bool) {
     match input {
-        Input::Started => ("start", false),
-        Input::Message(packet) => (message(&packet.subject), true),
-        Input::Wake => ("timer", false),
-        Input::Later(_) => ("later", false),
-        Input::Connection(true) => ("connected", false),
-        Input::Connection(false) => ("disconnected", false),
-        Input::Closed(_) => ("closed", true),
-        Input::Store(_, reply) => {
+        NodeInput::Started => ("start", false),
+        NodeInput::Message(packet) => (message(&packet.subject), true),
+        NodeInput::Wake => ("timer", false),
+        NodeInput::Later(_) => ("later", false),
+        NodeInput::Connection(true) => ("connected", false),
+        NodeInput::Connection(false) => ("disconnected", false),
+        NodeInput::Closed(_) => ("closed", true),
+        NodeInput::Store(_, reply) => {
             let step = match reply {
                 StoreReply::Entry { .. } => "entry",
                 StoreReply::Written(_) => "written",
@@ -93,9 +93,9 @@ fn step(input: &Input) -> (&'static str, bool) {
             };
             (step, true)
         }
-        Input::Lease(_) => ("lease", true),
-        Input::Placement(_) => ("placement", true),
-        Input::Terminate => ("terminate", false),
+        NodeInput::Lease(_) => ("lease", true),
+        NodeInput::Placement(_) => ("placement", true),
+        NodeInput::Terminate => ("terminate", false),
     }
 }
 

@@ -9,7 +9,9 @@ use bus_schemas::{
 };
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::OpenAction;
-use sim_cluster::{DEVICE, Device, Ended, Fact, Io, MICRO, Nanos, Slice, SliceEnd, WorkerFact};
+use sim_cluster::{
+    DEVICE, Ended, Fact, Io, MICRO, Nanos, SimDevice, SimSlice, SliceEnd, WorkerFact,
+};
 
 use crate::device::{Around, DeviceSession, KeptOp, SliceRun, kernel_key};
 use crate::memory::{Cells, clear};
@@ -18,7 +20,7 @@ use crate::mutants::Mutant;
 /// What the device is to do.
 enum Job {
     Open(OpenAction),
-    Start(Box<Slice<KeptOp>>),
+    Start(Box<SimSlice<KeptOp>>),
     Close(SessionId),
 }
 
@@ -204,7 +206,7 @@ impl ModelDevice {
         run
     }
 
-    fn run(&mut self, io: &mut Io, slice: &Slice<KeptOp>) -> SliceRun {
+    fn run(&mut self, io: &mut Io, slice: &SimSlice<KeptOp>) -> SliceRun {
         let submission = &slice.submission;
         let session = submission.start.session;
         let Some(device) = self.sessions.get_mut(&session) else {
@@ -242,7 +244,7 @@ impl ModelDevice {
     }
 }
 
-impl Device for ModelDevice {
+impl SimDevice for ModelDevice {
     type Op = KeptOp;
     const LOOKS: bool = true;
 
@@ -272,7 +274,7 @@ impl Device for ModelDevice {
         self.jobs.push_back(Pending::new(Job::Close(session)));
     }
 
-    fn submit(&mut self, _: &mut Io, slice: Slice<KeptOp>) {
+    fn submit(&mut self, _: &mut Io, slice: SimSlice<KeptOp>) {
         self.jobs
             .push_back(Pending::new(Job::Start(Box::new(slice))));
     }
@@ -349,7 +351,7 @@ impl Device for ModelDevice {
 }
 
 /// How a slice ended that has run.
-fn end(slice: &Slice<KeptOp>, run: SliceRun) -> SliceEnd {
+fn end(slice: &SimSlice<KeptOp>, run: SliceRun) -> SliceEnd {
     let ran = |(key, time, sm_ns): &(KernelKey, u64, u64)| KernelRan {
         key: *key,
         launches: 1,

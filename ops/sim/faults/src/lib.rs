@@ -36,11 +36,11 @@ mod waits;
 mod watch;
 mod wire;
 
-pub use campaign::{Campaign, Failed, Outcome, Totals, campaign};
+pub use campaign::{Campaign, CampaignOutcome, Failed, Totals, campaign};
 pub use check::Violation;
 pub use faults::Troubles;
 pub use mutants::Mutant;
-pub use run::{Failure, Options, Report, Tracing, play, run};
+pub use run::{Options, RunFailure, RunReport, Tracing, play, run};
 pub use scene::Scene;
 pub use script::{Script, ScriptError};
 pub use shrink::{Shrunk, shrink};

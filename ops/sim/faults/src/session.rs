@@ -7,7 +7,9 @@ use bus_schemas::{
     Intent, KernelKey, Launch, ModuleHash, Op, OpNumber, Opened, SessionId, decode, encode,
 };
 use client_agent_core::{Addresses, Outbox, OutboxSettings, PushError};
-use sim_cluster::{ClientFact, Fact, Habits, Io, MILLI, Nanos, Program, Progress, Random};
+use sim_cluster::{
+    ClientFact, ClientProgram, Fact, Habits, Io, MILLI, Nanos, ProgramProgress, Random,
+};
 
 use crate::device::{kernel_key, op_print};
 use crate::memory::{Cells, Memory, clear, write};
@@ -263,7 +265,7 @@ impl ModelProgram {
     }
 }
 
-impl Program for ModelProgram {
+impl ClientProgram for ModelProgram {
     const HABITS: Habits = Habits {
         ask_again: REQUEST_AGAIN,
         linger: None,
@@ -313,23 +315,23 @@ impl Program for ModelProgram {
         }
     }
 
-    fn step(&mut self, io: &mut Io, outbox: &mut Outbox) -> Progress {
+    fn step(&mut self, io: &mut Io, outbox: &mut Outbox) -> ProgramProgress {
         if io.now < self.not_before {
-            return Progress::Rest(Some(self.not_before));
+            return ProgramProgress::Rest(Some(self.not_before));
         }
         let Some(step) = self.steps.front().copied() else {
-            return Progress::Rest(None);
+            return ProgramProgress::Rest(None);
         };
         let pushed = match step {
             Step::Wait if self.awaited.is_empty() => Ok(()),
-            Step::Wait => return Progress::Rest(None),
+            Step::Wait => return ProgramProgress::Rest(None),
             Step::Think(time) => {
                 self.not_before = io.now + time;
                 Ok(())
             }
             Step::Close => {
                 self.steps.pop_front();
-                return Progress::Close;
+                return ProgramProgress::Close;
             }
             Step::Alloc(bytes) => self.alloc(io, outbox, bytes),
             Step::Free => self.free(io, outbox),
@@ -349,17 +351,17 @@ impl Program for ModelProgram {
         match pushed {
             Ok(()) => {
                 self.steps.pop_front();
-                Progress::On
+                ProgramProgress::On
             }
-            Err(PushError::Full) => Progress::Rest(Some(io.now + FULL_WAIT)),
+            Err(PushError::Full) => ProgramProgress::Rest(Some(io.now + FULL_WAIT)),
             Err(PushError::Failed(_) | PushError::Closed) => {
                 self.steps.clear();
-                Progress::Rest(None)
+                ProgramProgress::Rest(None)
             }
             Err(PushError::Invalid(why)) => {
                 io.fact(Fact::Broken { why: why.into() });
                 self.steps.pop_front();
-                Progress::On
+                ProgramProgress::On
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use sim_cluster::{Fact, Input, Nanos, NodeId, Packet};
+use sim_cluster::{Fact, Nanos, NodeId, NodeInput, Packet};
 
 use crate::wire;
 
@@ -50,8 +50,8 @@ impl Trace {
     }
 
     /// A node is told something else.
-    pub(crate) fn input(&mut self, now: Nanos, to: NodeId, input: &Input) {
-        let poll = matches!(input, Input::Later(_) | Input::Store(2 | 3, _));
+    pub(crate) fn input(&mut self, now: Nanos, to: NodeId, input: &NodeInput) {
+        let poll = matches!(input, NodeInput::Later(_) | NodeInput::Store(2 | 3, _));
         if !poll {
             self.note(now, || format!("{} told {input:?}", to.0));
         }

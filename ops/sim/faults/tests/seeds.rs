@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sim_faults::coverage::Part;
-use sim_faults::{Options, Report, Scene, Tracing, Troubles, run};
+use sim_faults::{Options, RunReport, Scene, Tracing, Troubles, run};
 
 /// How many seeds a test run plays; `WARPLOOM_SEEDS` raises it.
 fn seeds() -> u64 {
@@ -11,11 +11,11 @@ fn seeds() -> u64 {
     wanted.and_then(|text| text.parse().ok()).unwrap_or(200)
 }
 
-fn play(seeds: std::ops::RangeInclusive<u64>, options: Options) -> Vec<Report> {
+fn play(seeds: std::ops::RangeInclusive<u64>, options: Options) -> Vec<RunReport> {
     play_all(&seeds.collect::<Vec<_>>(), options)
 }
 
-fn play_all(seeds: &[u64], options: Options) -> Vec<Report> {
+fn play_all(seeds: &[u64], options: Options) -> Vec<RunReport> {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let next = &next;
@@ -41,7 +41,7 @@ fn play_all(seeds: &[u64], options: Options) -> Vec<Report> {
     })
 }
 
-fn total(reports: &[Report], of: impl Fn(&Report) -> u64) -> u64 {
+fn total(reports: &[RunReport], of: impl Fn(&RunReport) -> u64) -> u64 {
     reports.iter().map(of).sum()
 }
 
@@ -104,7 +104,7 @@ fn nobody_suffers_by_drains_and_nobody_is_placed_on_a_drained_worker() {
     assert!(total(&calm, |r| r.dismissed) > 30);
     // With leaders that die, their successors know.
     let crashes = play(20_061..=20_120, options(true));
-    let met = |report: &&Report| report.epochs > 1 && report.drained > 0;
+    let met = |report: &&RunReport| report.epochs > 1 && report.drained > 0;
     let met = crashes.iter().filter(met).count();
     assert!(met > 20, "{met}");
 }
@@ -122,7 +122,7 @@ fn of_several_devices_all_are_had_or_none_where_a_worker_dies_between() {
     // A session that began for a request that was not had is closed: its memory is free in the end.
     let reports = play(30_001..=30_200, options);
     let halved = total(&reports, |r| r.halved);
-    let met = |report: &Report| {
+    let met = |report: &RunReport| {
         let coverage = &report.coverage;
         coverage.count(Part::Request, "some begun", "crash")
     };

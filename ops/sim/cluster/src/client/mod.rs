@@ -8,12 +8,12 @@ use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{Alive, LeaderBeat, OpenAnswer, Tenant, WIRE_VERSION, decode, encode};
 use client_agent_core::Event;
 
-pub use self::program::{Habits, Program, Progress};
+pub use self::program::{ClientProgram, Habits, ProgramProgress};
 use self::runner::{Names, Runner};
 
 use crate::fact::Fact;
 use crate::network::Packet;
-use crate::node::{Input, Io, Node};
+use crate::node::{Io, Node, NodeInput};
 use crate::{Nanos, SECOND};
 
 const DIE: u64 = 0;
@@ -31,7 +31,7 @@ pub struct ClientNode<P> {
     idle: bool,
 }
 
-impl<P: Program> ClientNode<P> {
+impl<P: ClientProgram> ClientNode<P> {
     /// A client process about to start, by its connection's name. `dies`: when, and whether the
     /// broker tells the leaders.
     #[must_use]
@@ -157,36 +157,36 @@ impl<P: Program> ClientNode<P> {
     }
 }
 
-impl<P: Program> Node for ClientNode<P> {
-    fn handle(&mut self, io: &mut Io, input: Input) {
+impl<P: ClientProgram> Node for ClientNode<P> {
+    fn handle(&mut self, io: &mut Io, input: NodeInput) {
         match input {
-            Input::Started => self.start(io),
-            Input::Message(packet) => self.message(io, &packet),
-            Input::Wake => self.drive(io),
-            Input::Later(DIE) => {
+            NodeInput::Started => self.start(io),
+            NodeInput::Message(packet) => self.message(io, &packet),
+            NodeInput::Wake => self.drive(io),
+            NodeInput::Later(DIE) => {
                 io.fact(Fact::Finished);
                 io.die(self.dies.is_some_and(|(_, told)| told));
             }
-            Input::Later(what) => {
+            NodeInput::Later(what) => {
                 self.say_alive(io);
                 if what == ALIVE {
                     io.later(io.now + ALIVE_EVERY, ALIVE);
                 }
             }
-            Input::Connection(true) => {
+            NodeInput::Connection(true) => {
                 self.event(io, || Event::Reconnected);
                 self.settle(io);
                 self.drive(io);
             }
-            Input::Connection(false) => {
+            NodeInput::Connection(false) => {
                 self.event(io, || Event::Disconnected);
                 self.drive(io);
             }
-            Input::Closed(_)
-            | Input::Store(..)
-            | Input::Lease(_)
-            | Input::Placement(_)
-            | Input::Terminate => {}
+            NodeInput::Closed(_)
+            | NodeInput::Store(..)
+            | NodeInput::Lease(_)
+            | NodeInput::Placement(_)
+            | NodeInput::Terminate => {}
         }
     }
 

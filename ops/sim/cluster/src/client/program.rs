@@ -21,7 +21,7 @@ pub struct Habits {
 
 /// What became of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum ProgramProgress {
     /// It is done.
     On,
     /// The session is to be closed.
@@ -33,7 +33,7 @@ pub enum Progress {
 }
 
 /// The program of one session.
-pub trait Program: Sized {
+pub trait ClientProgram: Sized {
     /// How its client goes about it.
     const HABITS: Habits;
 
@@ -55,7 +55,7 @@ pub trait Program: Sized {
     /// Its session is open.
     fn opened(&mut self, opened: &Opened) -> OutboxSettings;
     /// Goes on by a step.
-    fn step(&mut self, io: &mut Io, outbox: &mut Outbox) -> Progress;
+    fn step(&mut self, io: &mut Io, outbox: &mut Outbox) -> ProgramProgress;
     /// Whether nothing is left of it.
     fn is_done(&self) -> bool;
     /// Whether it waits for answers.

@@ -8,7 +8,7 @@ use bus_schemas::{
 use bytes::Bytes;
 use client_agent_core::Event;
 
-use super::program::{Program, Progress};
+use super::program::{ClientProgram, ProgramProgress};
 use super::session::Session;
 use crate::Nanos;
 use crate::fact::ClientFact;
@@ -39,7 +39,7 @@ pub(super) struct Runner<P> {
     phase: Phase,
 }
 
-impl<P: Program> Runner<P> {
+impl<P: ClientProgram> Runner<P> {
     pub(super) fn new(program: P) -> Self {
         Self {
             nonce: program.nonce(),
@@ -216,11 +216,13 @@ impl<P: Program> Runner<P> {
         self.tick(io, names);
         let rest = self.go_on(io, names)?;
         // The program rests: what it pushed is sent now, as a linger of zero would.
-        if rest != Progress::On && P::HABITS.linger.is_none() || rest == Progress::Full {
+        if rest != ProgramProgress::On && P::HABITS.linger.is_none()
+            || rest == ProgramProgress::Full
+        {
             self.event(io, names, Event::Flush);
         }
         let until = match rest {
-            Progress::Rest(until) => until,
+            ProgramProgress::Rest(until) => until,
             _ => None,
         };
         match &self.phase {
@@ -250,25 +252,25 @@ impl<P: Program> Runner<P> {
     }
 
     /// Takes steps until one rests, or none is left; `None` once the session is over.
-    fn go_on(&mut self, io: &mut Io, names: &Names) -> Option<Progress> {
+    fn go_on(&mut self, io: &mut Io, names: &Names) -> Option<ProgramProgress> {
         loop {
             let Phase::Running(session) = &mut self.phase else {
                 return None;
             };
             if session.failed || self.program.is_done() {
-                return Some(Progress::On);
+                return Some(ProgramProgress::On);
             }
             let step = self.program.step(io, &mut session.outbox);
             let lingers = P::HABITS.linger.filter(|_| session.outbox.may_linger());
-            let pushed = step == Progress::On || P::HABITS.linger.is_none();
+            let pushed = step == ProgramProgress::On || P::HABITS.linger.is_none();
             match lingers {
                 _ if !pushed || !session.outbox.wants_flush() => {}
                 Some(linger) => _ = session.linger.get_or_insert(io.now + linger),
                 None => self.event(io, names, Event::Flush),
             }
             match step {
-                Progress::On => {}
-                Progress::Close => self.close(io, names),
+                ProgramProgress::On => {}
+                ProgramProgress::Close => self.close(io, names),
                 rest => return Some(rest),
             }
         }

@@ -7,7 +7,7 @@ use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
 use bus_schemas::{OpNumber, Opened, Tenant};
 use client_agent_core::{Action, Outbox, OutboxSettings};
 
-use super::program::Program;
+use super::program::ClientProgram;
 use crate::Nanos;
 use crate::fact::{ClientFact, Fact};
 use crate::node::Io;
@@ -55,7 +55,7 @@ impl Session {
         &mut self,
         io: &mut Io,
         (subjects, tenant): (&Subjects, &Tenant),
-        program: &mut impl Program,
+        program: &mut impl ClientProgram,
         actions: Vec<Action>,
     ) -> bool {
         let session = self.opened.session;

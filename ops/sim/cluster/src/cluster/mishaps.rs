@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<W: Observer> Cluster<W> {
+impl<W: ClusterObserver> Cluster<W> {
     /// From now on the next message, or answer of the store, to a node has a mishap.
     pub fn mar_next(&mut self, id: NodeId, what: Mishap, late: Nanos) {
         self.slots[id.0].mishap = Some((what, late));
@@ -46,23 +46,26 @@ impl<W: Observer> Cluster<W> {
             }
         }
         self.observer.arrived(self.now, to, &packet);
-        self.tell(to, Input::Message(packet));
+        self.tell(to, NodeInput::Message(packet));
     }
 
     /// The store, or the broker itself, tells a node something; a node what it put off.
-    pub(super) fn inform(&mut self, node: NodeId, life: u32, mut input: Input) {
+    pub(super) fn inform(&mut self, node: NodeId, life: u32, mut input: NodeInput) {
         let marred = matches!(
             input,
-            Input::Store(..) | Input::Lease(_) | Input::Placement(_) | Input::Closed(_)
+            NodeInput::Store(..)
+                | NodeInput::Lease(_)
+                | NodeInput::Placement(_)
+                | NodeInput::Closed(_)
         );
         if marred && let Some((mishap, mut late)) = self.slots[node.0].mishap.take() {
             self.met(Some(node), mishap.name());
             if mishap == Mishap::Lost {
-                let Input::Store(token, _) = input else {
+                let NodeInput::Store(token, _) = input else {
                     return;
                 };
                 // No answer: the node gives up waiting for it.
-                input = Input::Store(token, StoreReply::Away);
+                input = NodeInput::Store(token, StoreReply::Away);
                 late = SECOND;
             }
             if mishap != Mishap::Doubled {
@@ -97,14 +100,14 @@ impl<W: Observer> Cluster<W> {
         for place in 0..self.slots.len() {
             let id = NodeId(place);
             let slot = &mut self.slots[place];
-            let hears = slot.role == Role::Leader && self.network.connected(id);
+            let hears = slot.role == NodeRole::Leader && self.network.connected(id);
             if !hears || slot.random.chance(self.network.loss()) {
                 continue;
             }
             let event = Event::Tell {
                 node: id,
                 life: slot.life,
-                input: Input::Closed(name.clone()),
+                input: NodeInput::Closed(name.clone()),
             };
             let delay = slot.random.between(100 * MICRO, 2 * MILLI);
             self.agenda.enter(self.now + delay, event);
@@ -136,7 +139,7 @@ impl<W: Observer> Cluster<W> {
             let name = self.slots[id.0].name.clone();
             self.tell_closed(name);
         }
-        self.tell(id, Input::Connection(false));
+        self.tell(id, NodeInput::Connection(false));
     }
 
     /// Restores a node's connection.
@@ -154,7 +157,7 @@ impl<W: Observer> Cluster<W> {
         self.network.broker_down(ids.iter().copied());
         self.store.lose_tail(lost as usize);
         for id in ids {
-            self.tell(id, Input::Connection(false));
+            self.tell(id, NodeInput::Connection(false));
         }
     }
 
@@ -178,7 +181,7 @@ impl<W: Observer> Cluster<W> {
         let event = Event::Tell {
             node: id,
             life: self.slots[id.0].life,
-            input: Input::Connection(true),
+            input: NodeInput::Connection(true),
         };
         let delay = self.slots[id.0].random.between(MICRO, 20 * MILLI);
         self.agenda.enter(self.now + delay, event);

@@ -6,15 +6,15 @@ mod ways;
 use std::rc::Rc;
 
 use crate::network::{Lossy, Mishap, Network, NodeId, Packet, Ways};
-use crate::node::{Effect, Input, Io, Node, Role, Slot};
-use crate::observer::Observer;
+use crate::node::{Io, Node, NodeEffect, NodeInput, NodeRole, Slot};
+use crate::observer::ClusterObserver;
 use crate::print::{fingerprint, mix};
 use crate::store::{LEASE, LEASE_TTL, PLACEMENT, PROFILE, Store, StoreReply, StoreRequest};
 use crate::store_faults::StoreFaults;
 use crate::{Agenda, MICRO, MILLI, Nanos, Random, SECOND};
 
 /// Makes the process of a role: (role, its number in the role, life, chance).
-pub type Factory = Box<dyn FnMut(Role, u32, u32, Random) -> Box<dyn Node>>;
+pub type Factory = Box<dyn FnMut(NodeRole, u32, u32, Random) -> Box<dyn Node>>;
 
 /// How long things take that are no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Timing {
 
 /// What decides a cluster beside its processes.
 #[derive(Debug)]
-pub struct Settings {
+pub struct ClusterOptions {
     /// What is left to chance follows from this.
     pub seed: u64,
     /// How messages come over the links.
@@ -47,7 +47,7 @@ enum Event {
     Tell {
         node: NodeId,
         life: u32,
-        input: Input,
+        input: NodeInput,
     },
     Wake {
         node: NodeId,
@@ -112,15 +112,15 @@ pub struct Cluster<W> {
 }
 
 /// What tells one place's chance from another's.
-fn key(role: Role, number: u32) -> u64 {
+fn key(role: NodeRole, number: u32) -> u64 {
     (role as u64 + 1) << 16 | u64::from(number)
 }
 
-impl<W: Observer> Cluster<W> {
+impl<W: ClusterObserver> Cluster<W> {
     /// A cluster with no process started yet.
     #[must_use]
-    pub fn new(settings: Settings, observer: W, factory: Factory) -> Self {
-        let Settings { seed, ways, timing } = settings;
+    pub fn new(settings: ClusterOptions, observer: W, factory: Factory) -> Self {
+        let ClusterOptions { seed, ways, timing } = settings;
         Self {
             now: 0,
             agenda: Agenda::default(),
@@ -155,7 +155,7 @@ impl<W: Observer> Cluster<W> {
     }
 
     /// Adds a place for a process, to be started at a time.
-    pub fn add(&mut self, role: Role, number: u32, start: Nanos) -> NodeId {
+    pub fn add(&mut self, role: NodeRole, number: u32, start: Nanos) -> NodeId {
         let id = NodeId(self.slots.len());
         let key = key(role, number);
         self.network.know(id, key);
@@ -208,7 +208,7 @@ impl<W: Observer> Cluster<W> {
     }
 
     /// Hands a node an input, now or once it is no longer paused.
-    pub fn tell(&mut self, id: NodeId, input: Input) {
+    pub fn tell(&mut self, id: NodeId, input: NodeInput) {
         let slot = &mut self.slots[id.0];
         if slot.node.is_none() {
             return;
@@ -220,7 +220,7 @@ impl<W: Observer> Cluster<W> {
         self.run(id, input);
     }
 
-    fn run(&mut self, id: NodeId, input: Input) {
+    fn run(&mut self, id: NodeId, input: NodeInput) {
         let slot = &self.slots[id.0];
         self.observer.handles(self.now, id, slot, &input);
         let slot = &mut self.slots[id.0];
@@ -263,13 +263,13 @@ impl<W: Observer> Cluster<W> {
             return self.agenda.enter(at, Event::Wake { node: id, life });
         }
         slot.wake = None;
-        self.tell(id, Input::Wake);
+        self.tell(id, NodeInput::Wake);
     }
 
-    fn carry_out(&mut self, id: NodeId, effect: Effect) {
+    fn carry_out(&mut self, id: NodeId, effect: NodeEffect) {
         let life = self.slots[id.0].life;
         match effect {
-            Effect::Publish {
+            NodeEffect::Publish {
                 subject,
                 reply,
                 bytes,
@@ -283,8 +283,8 @@ impl<W: Observer> Cluster<W> {
                 self.observer.published(self.now, id, &packet);
                 self.publish(id, packet);
             }
-            Effect::Subscribe(pattern) => self.network.subscribe(id, pattern),
-            Effect::Store(token, request) => {
+            NodeEffect::Subscribe(pattern) => self.network.subscribe(id, pattern),
+            NodeEffect::Store(token, request) => {
                 let random = &mut self.slots[id.0].random;
                 let (least, most) = self.timing.store;
                 let way = random.between(least, most);
@@ -297,8 +297,8 @@ impl<W: Observer> Cluster<W> {
                 };
                 self.agenda.enter(at, event);
             }
-            Effect::Later(at, token) => {
-                let input = Input::Later(token);
+            NodeEffect::Later(at, token) => {
+                let input = NodeInput::Later(token);
                 let event = Event::Tell {
                     node: id,
                     life,
@@ -306,8 +306,8 @@ impl<W: Observer> Cluster<W> {
                 };
                 self.agenda.enter(at.max(self.now), event);
             }
-            Effect::Fact(fact) => self.observer.fact(self.now, id, fact),
-            Effect::Exit { again, told } => {
+            NodeEffect::Fact(fact) => self.observer.fact(self.now, id, fact),
+            NodeEffect::Exit { again, told } => {
                 self.observer
                     .note(self.now, || format!("{id:?} ends itself"));
                 self.kill(id, told);
@@ -336,7 +336,7 @@ impl<W: Observer> Cluster<W> {
         let random = Random::of(self.seed, purpose);
         slot.node = Some((self.factory)(slot.role, slot.number, slot.life, random));
         self.observer.note(self.now, || format!("{id:?} starts"));
-        self.tell(id, Input::Started);
+        self.tell(id, NodeInput::Started);
     }
 }
 

@@ -22,7 +22,7 @@ fn placement(request: &StoreRequest) -> Option<Placement> {
     }
 }
 
-impl<W: Observer> Cluster<W> {
+impl<W: ClusterObserver> Cluster<W> {
     pub(super) fn publish(&mut self, id: NodeId, packet: Packet) {
         if !self.network.connected(id) {
             let slot = &mut self.slots[id.0];
@@ -79,7 +79,7 @@ impl<W: Observer> Cluster<W> {
                 self.slots[id.0].random.between(least, most)
             }
         };
-        let input = Input::Store(token, reply);
+        let input = NodeInput::Store(token, reply);
         let event = Event::Tell {
             node: id,
             life,
@@ -99,7 +99,7 @@ impl<W: Observer> Cluster<W> {
     /// of each, one after the other.
     fn tell_placement(&mut self) {
         let reply = self.store.read(self.now, PLACEMENT);
-        self.tell_leaders(&Input::Placement(reply), |now, place, slot| {
+        self.tell_leaders(&NodeInput::Placement(reply), |now, place, slot| {
             let delay = 60 * MICRO + mix(now ^ place as u64) % (740 * MICRO);
             slot.watched = slot.watched.max(now + delay);
             slot.watched
@@ -109,14 +109,14 @@ impl<W: Observer> Cluster<W> {
     /// Tells every leader candidate what the lease is now, as a watch on its bucket does.
     pub(super) fn tell_lease(&mut self) {
         let reply = self.store.read(self.now, LEASE);
-        self.tell_leaders(&Input::Lease(reply), |now, _, slot| {
+        self.tell_leaders(&NodeInput::Lease(reply), |now, _, slot| {
             now + slot.random.between(60 * MICRO, 800 * MICRO)
         });
     }
 
-    fn tell_leaders(&mut self, input: &Input, when: impl Fn(Nanos, usize, &mut Slot) -> Nanos) {
+    fn tell_leaders(&mut self, input: &NodeInput, when: impl Fn(Nanos, usize, &mut Slot) -> Nanos) {
         for (place, slot) in self.slots.iter_mut().enumerate() {
-            let hears = slot.role == Role::Leader && self.now >= slot.storeless;
+            let hears = slot.role == NodeRole::Leader && self.now >= slot.storeless;
             if hears && self.network.connected(NodeId(place)) {
                 let event = Event::Tell {
                     node: NodeId(place),

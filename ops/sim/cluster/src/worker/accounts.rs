@@ -5,7 +5,7 @@ use gpu_worker_core::meter::SliceUse;
 
 use super::*;
 
-impl<D: Device> WorkerNode<D> {
+impl<D: SimDevice> WorkerNode<D> {
     /// A slice has ended: what it used, and what its session holds now.
     pub(super) fn account(&mut self, io: &mut Io, end: &SliceEnd) {
         let session = end.start.session;

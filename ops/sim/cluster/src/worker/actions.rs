@@ -9,7 +9,7 @@ use super::*;
 /// Heartbeats after which images are named again though nothing has changed.
 const IMAGES_AGAIN: u32 = 10;
 
-impl<D: Device> WorkerNode<D> {
+impl<D: SimDevice> WorkerNode<D> {
     pub(super) fn carry_out(&mut self, io: &mut Io, reply: Option<&str>, actions: Vec<Action>) {
         for action in actions {
             self.act(io, reply, action);

@@ -14,7 +14,7 @@ use crate::node::Io;
 
 /// A slice that the dispatch has handed on.
 #[derive(Debug)]
-pub struct Slice<O> {
+pub struct SimSlice<O> {
     /// What it is.
     pub submission: Submission<Vec<O>>,
     /// The staged bytes that it uses, by transfer.
@@ -23,7 +23,7 @@ pub struct Slice<O> {
 
 /// One answer to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct ModelAnswer {
     /// The op it answers.
     pub op: OpNumber,
     /// Bytes of a copy to the host; `None` for a sync.
@@ -57,13 +57,13 @@ pub struct SliceEnd {
     /// Its launches.
     pub kernels: Vec<KernelRan>,
     /// Answers, in op order.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ModelAnswer>,
     /// The op that failed.
     pub fault: Option<(OpNumber, Failure)>,
 }
 
 /// A modelled device. It asks to be looked at with [`super::DEVICE`] when something of it ends.
-pub trait Device {
+pub trait SimDevice {
     /// An op as its worker keeps it until it is started.
     type Op: Clone;
     /// Whether slices have anything to look at before they are handed on: modules, transfers,
@@ -84,7 +84,7 @@ pub trait Device {
     /// A session that has nothing left to run is to end.
     fn close(&mut self, io: &mut Io, session: SessionId);
     /// A slice is to run.
-    fn submit(&mut self, io: &mut Io, slice: Slice<Self::Op>);
+    fn submit(&mut self, io: &mut Io, slice: SimSlice<Self::Op>);
     /// A session's close is accepted: what runs of it ends soon. Says whether it does.
     fn stop(&mut self, _io: &mut Io, _session: SessionId, _why: &Failure) -> bool {
         true
@@ -93,7 +93,7 @@ pub trait Device {
     fn work(&mut self, _io: &mut Io) {}
     /// Time has passed.
     fn turn(&mut self, _io: &mut Io) {}
-    /// When [`Device::turn`] is due.
+    /// When [`SimDevice::turn`] is due.
     fn wake(&mut self) -> Option<Nanos> {
         None
     }

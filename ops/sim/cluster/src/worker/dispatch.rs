@@ -7,7 +7,7 @@ use gpu_worker_core::dispatch::{
 
 use super::*;
 
-impl<D: Device> WorkerNode<D> {
+impl<D: SimDevice> WorkerNode<D> {
     /// Tells the dispatch and does what it says.
     pub(super) fn tell_dispatch(&mut self, io: &mut Io, event: Event<Vec<D::Op>>) {
         self.dispatch.handle(event);
@@ -69,18 +69,18 @@ impl<D: Device> WorkerNode<D> {
                 staged.extend(transfer.map(|transfer| (copy.transfer, transfer.bytes)));
             }
         }
-        self.device.submit(io, Slice { submission, staged });
+        self.device.submit(io, SimSlice { submission, staged });
     }
 }
 
 /// A session as the dispatch reads it. The modelled device has every image at once, its functions
 /// are as many as one likes, and their blocks take no memory.
-struct View<'a, D: Device> {
+struct View<'a, D: SimDevice> {
     place: &'a Kept<D::Op>,
     images: &'a BTreeSet<(Tenant, ModuleHash)>,
 }
 
-impl<D: Device> SessionReader for View<'_, D> {
+impl<D: SimDevice> SessionReader for View<'_, D> {
     type Ops = Vec<D::Op>;
     type Module = ModuleHash;
 

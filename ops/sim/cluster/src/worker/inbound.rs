@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<D: Device> WorkerNode<D> {
+impl<D: SimDevice> WorkerNode<D> {
     pub(super) fn message(&mut self, io: &mut Io, packet: &Packet) {
         let bytes = &packet.bytes;
         match self.subjects.parse_worker(&packet.subject) {

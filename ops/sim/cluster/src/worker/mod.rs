@@ -22,11 +22,11 @@ use gpu_worker_core::sequencer::{
 };
 use gpu_worker_core::{Dispatch, Meter, Pager, Sequencer};
 
-pub use self::device::{Answer, Device, Ended, Slice, SliceEnd};
+pub use self::device::{Ended, ModelAnswer, SimDevice, SimSlice, SliceEnd};
 
 use crate::fact::{Fact, WorkerFact};
 use crate::network::Packet;
-use crate::node::{Input, Io, Node};
+use crate::node::{Io, Node, NodeInput};
 use crate::{MILLI, Nanos};
 
 /// By this a device is told, with [`Io::later`], that something of it has ended.
@@ -44,7 +44,7 @@ pub enum Reports {
 
 /// What a worker is.
 #[derive(Debug, Clone)]
-pub struct WorkerSettings {
+pub struct WorkerOptions {
     /// Its names and its device's memory.
     pub identity: Identity,
     /// How its sequencer works.
@@ -74,11 +74,11 @@ struct Kept<O> {
     tenant: Tenant,
     ops: BTreeMap<OpNumber, O>,
     transfers: BTreeMap<u64, Staged>,
-    results: BTreeMap<u64, Answer>,
+    results: BTreeMap<u64, ModelAnswer>,
 }
 
 /// One start of a worker.
-pub struct WorkerNode<D: Device> {
+pub struct WorkerNode<D: SimDevice> {
     subjects: Subjects,
     identity: Identity,
     core: Sequencer,
@@ -90,7 +90,7 @@ pub struct WorkerNode<D: Device> {
     claims: Claims,
     pager: Pager,
     meter: Meter,
-    answers: Vec<Answer>,
+    answers: Vec<ModelAnswer>,
     draining: bool,
     group: Option<Tenant>,
     exclusive: bool,
@@ -104,11 +104,11 @@ pub struct WorkerNode<D: Device> {
     told: Vec<(Tenant, u64)>,
 }
 
-impl<D: Device> WorkerNode<D> {
+impl<D: SimDevice> WorkerNode<D> {
     /// A worker about to start.
     #[must_use]
-    pub fn new(subjects: Subjects, settings: WorkerSettings, device: D) -> Self {
-        let WorkerSettings {
+    pub fn new(subjects: Subjects, settings: WorkerOptions, device: D) -> Self {
+        let WorkerOptions {
             identity,
             sms,
             one_at_a_time,
@@ -202,7 +202,7 @@ impl<D: Device> WorkerNode<D> {
             Ended::Slice(mut end) => {
                 self.account(io, &end);
                 self.answers = std::mem::take(&mut end.answers);
-                let bytes = |answer: &Answer| answer.bytes.as_ref().map_or(0, Vec::len) as u64;
+                let bytes = |answer: &ModelAnswer| answer.bytes.as_ref().map_or(0, Vec::len) as u64;
                 let results: Vec<u64> = self.answers.iter().map(bytes).collect();
                 let event = CompletedEvent {
                     position: end.start.position,
@@ -240,25 +240,25 @@ impl<D: Device> WorkerNode<D> {
     }
 }
 
-impl<D: Device> Node for WorkerNode<D> {
-    fn handle(&mut self, io: &mut Io, input: Input) {
+impl<D: SimDevice> Node for WorkerNode<D> {
+    fn handle(&mut self, io: &mut Io, input: NodeInput) {
         self.device.turn(io);
         match input {
-            Input::Started => self.start(io),
-            Input::Message(packet) => self.message(io, &packet),
-            Input::Wake => self.wake(io),
-            Input::Later(REPORT) => self.report_again(io),
-            Input::Later(_) => self.ended(io),
-            Input::Terminate => {
+            NodeInput::Started => self.start(io),
+            NodeInput::Message(packet) => self.message(io, &packet),
+            NodeInput::Wake => self.wake(io),
+            NodeInput::Later(REPORT) => self.report_again(io),
+            NodeInput::Later(_) => self.ended(io),
+            NodeInput::Terminate => {
                 self.draining = true;
                 self.event(io, None, Event::Drain);
             }
             // A worker learns nothing from its connection: it runs on with what it accepted.
-            Input::Connection(_)
-            | Input::Closed(_)
-            | Input::Store(..)
-            | Input::Lease(_)
-            | Input::Placement(_) => {}
+            NodeInput::Connection(_)
+            | NodeInput::Closed(_)
+            | NodeInput::Store(..)
+            | NodeInput::Lease(_)
+            | NodeInput::Placement(_) => {}
         }
     }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use sim_cluster::Nanos;
 
 use crate::device::Device;
-use crate::outcome::Outcome;
+use crate::outcome::ComparedRun;
 use crate::program::Program;
 use crate::scenario::{Scenario, SimulationError};
 
@@ -36,7 +36,7 @@ pub(super) struct Customer {
 pub(super) struct Books {
     pub(super) customers: Vec<Customer>,
     pub(super) device: Device,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ComparedRun,
 }
 
 impl Books {
@@ -50,7 +50,7 @@ impl Books {
         Self {
             customers: (0..scenario.tenants.len()).map(customer).collect(),
             device: Device::new(scenario.device, scenario.gap, from, to),
-            outcome: Outcome::new(scenario),
+            outcome: ComparedRun::new(scenario),
         }
     }
 
@@ -59,7 +59,7 @@ impl Books {
         &mut self,
         scenario: &Scenario,
         up: Nanos,
-    ) -> Result<Outcome, SimulationError> {
+    ) -> Result<ComparedRun, SimulationError> {
         if scenario.end() > up && self.customers.iter().any(|it| !it.is_open) {
             return Err(SimulationError::Cluster("a session never opened".into()));
         }

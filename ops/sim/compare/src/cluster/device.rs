@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use bus_schemas::{Op, OpRef, SessionId};
 use gpu_worker_core::sequencer::OpenAction;
-use sim_cluster::{Answer, DEVICE, Device, Ended, Fact, Io, Nanos, SliceEnd};
+use sim_cluster::{DEVICE, Ended, Fact, Io, ModelAnswer, Nanos, SimDevice, SliceEnd};
 
 use super::books::Shared;
 use super::place::{Place, SMS};
 use super::slices::{Slice, SliceOp, Slices};
 use crate::device::Launch;
-use crate::outcome::Row;
+use crate::outcome::KernelRow;
 use crate::scenario::Scenario;
 
 /// A device that is fed launch by launch.
@@ -54,7 +54,7 @@ impl FedDevice {
             let why = "a kernel ran out of order".into();
             return io.fact(Fact::Broken { why });
         };
-        let row = Row {
+        let row = KernelRow {
             tenant: launch.tenant,
             request: called.request,
             kernel: launch.index,
@@ -75,7 +75,7 @@ impl FedDevice {
     }
 }
 
-impl Device for FedDevice {
+impl SimDevice for FedDevice {
     type Op = SliceOp;
     // Kernels are launched here without modules, memory or lies: only their order is decided.
     const LOOKS: bool = false;
@@ -99,7 +99,7 @@ impl Device for FedDevice {
 
     fn close(&mut self, _: &mut Io, _: SessionId) {}
 
-    fn submit(&mut self, io: &mut Io, slice: sim_cluster::Slice<SliceOp>) {
+    fn submit(&mut self, io: &mut Io, slice: sim_cluster::SimSlice<SliceOp>) {
         let submission = slice.submission;
         let session = submission.start.session;
         if let Some(client) = self.sessions.get(&session).copied() {
@@ -142,7 +142,7 @@ impl Device for FedDevice {
 
     fn ended(&mut self, _: &mut Io) -> Option<Ended> {
         let slice = *self.done.pop_front()?;
-        let answer = |op| Answer {
+        let answer = |op| ModelAnswer {
             op,
             bytes: None,
             device_ns: slice.device_ns,

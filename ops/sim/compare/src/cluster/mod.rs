@@ -13,15 +13,16 @@ use std::rc::Rc;
 use bus_schemas::{ClusterSettings, LeaderId};
 use gpu_worker_core::sequencer::{Config, Identity};
 use sim_cluster::{
-    ClientFact, ClientNode, Cluster, Fact, Factory, Jitter, LeaderNode, MILLI, Nanos, NodeId,
-    Observer, Random, Reports, Role, SECOND, Settings, Timing, Ways, WorkerNode, WorkerSettings,
+    ClientFact, ClientNode, Cluster, ClusterObserver, ClusterOptions, Fact, Factory, Jitter,
+    LeaderProcess, MILLI, Nanos, NodeId, NodeRole, Random, Reports, SECOND, Timing, Ways,
+    WorkerNode, WorkerOptions,
 };
 
 use self::books::{Books, Shared};
 use self::device::FedDevice;
 use self::place::{CAPACITY, GPU, Place, SMS, WORKER, settings};
 use self::program::ClockedProgram;
-use crate::outcome::Outcome;
+use crate::outcome::ComparedRun;
 use crate::scenario::{Scenario, SimulationError};
 
 /// By then every session is open, or something is wrong.
@@ -33,7 +34,7 @@ const MEASURED_EVERY: Nanos = 100 * MILLI;
 #[derive(Default)]
 struct Complaints(Option<SimulationError>);
 
-impl Observer for Complaints {
+impl ClusterObserver for Complaints {
     fn fact(&mut self, _: Nanos, _: NodeId, fact: Fact) {
         let why = match fact {
             Fact::Client(ClientFact::Failed { failure, .. } | ClientFact::Refused { failure }) => {
@@ -47,11 +48,11 @@ impl Observer for Complaints {
 }
 
 /// Runs a scenario on a cluster.
-pub(crate) fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
+pub(crate) fn run(scenario: &Scenario) -> Result<ComparedRun, SimulationError> {
     let place = Rc::new(Place::new(scenario)?);
     let books = Rc::new(RefCell::new(Books::new(scenario)));
     let jitter = Jitter::new(Random::of(scenario.seed, 1), scenario.bus, scenario.jitter);
-    let settings = Settings {
+    let settings = ClusterOptions {
         seed: scenario.seed,
         ways: Ways::Jittered(jitter),
         timing: Timing {
@@ -61,10 +62,10 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
     };
     let factory = factory(scenario, place, books.clone());
     let mut cluster = Cluster::new(settings, Complaints::default(), factory);
-    cluster.add(Role::Leader, 0, 0);
-    cluster.add(Role::Worker, 0, 0);
+    cluster.add(NodeRole::Leader, 0, 0);
+    cluster.add(NodeRole::Worker, 0, 0);
     for index in 0..scenario.tenants.len() {
-        cluster.add(Role::Client, index as u32, 0);
+        cluster.add(NodeRole::Client, index as u32, 0);
     }
     while cluster.next_at().is_some_and(|at| at <= scenario.end()) {
         cluster.step();
@@ -75,7 +76,7 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
     let messages = cluster.network.sent;
     drop(cluster);
     let outcome = books.borrow_mut().finish(scenario, UP)?;
-    Ok(Outcome {
+    Ok(ComparedRun {
         messages,
         ..outcome
     })
@@ -85,8 +86,8 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
 fn factory(scenario: &Scenario, place: Rc<Place>, books: Shared) -> Factory {
     let scenario = Rc::new(scenario.clone());
     Box::new(move |role, number, _, _| match role {
-        Role::Worker => {
-            let settings = WorkerSettings {
+        NodeRole::Worker => {
+            let settings = WorkerOptions {
                 identity: Identity {
                     incarnation: WORKER,
                     gpu: GPU,
@@ -106,7 +107,7 @@ fn factory(scenario: &Scenario, place: Rc<Place>, books: Shared) -> Factory {
             let device = FedDevice::new(scenario.clone(), place.clone(), books.clone());
             Box::new(WorkerNode::new(place.subjects.clone(), settings, device))
         }
-        Role::Client => {
+        NodeRole::Client => {
             let index = number as usize;
             let program =
                 ClockedProgram::new(index, scenario.clone(), place.clone(), books.clone());
@@ -114,7 +115,7 @@ fn factory(scenario: &Scenario, place: Rc<Place>, books: Shared) -> Factory {
             let name = format!("client-{index}");
             Box::new(ClientNode::new(cluster, tenant, name, [program], None))
         }
-        Role::Leader | Role::Administrator => {
+        NodeRole::Leader | NodeRole::Administrator => {
             let cluster = ClusterSettings {
                 window_ns: scenario.window,
                 quantum_ns: scenario.quantum,
@@ -123,7 +124,7 @@ fn factory(scenario: &Scenario, place: Rc<Place>, books: Shared) -> Factory {
             let tenants = place.tenants.iter().cloned();
             let tenants = tenants.zip(scenario.tenants.iter().map(settings)).collect();
             let name = place.subjects.cluster();
-            Box::new(LeaderNode::new(name, LeaderId(1), cluster, tenants))
+            Box::new(LeaderProcess::new(name, LeaderId(1), cluster, tenants))
         }
     })
 }

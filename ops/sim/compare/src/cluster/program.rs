@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use bus_schemas::{KernelKey, Launch, Op, OpNumber, Opened};
 use client_agent_core::{Outbox, OutboxSettings};
-use sim_cluster::{Fact, Habits, Io, MICRO, MILLI, Nanos, Program, Progress};
+use sim_cluster::{ClientProgram, Fact, Habits, Io, MICRO, MILLI, Nanos, ProgramProgress};
 
 use super::books::{Called, Shared};
 use super::place::Place;
@@ -38,7 +38,7 @@ impl ClockedProgram {
     }
 }
 
-impl Program for ClockedProgram {
+impl ClientProgram for ClockedProgram {
     const HABITS: Habits = Habits {
         ask_again: 50 * MILLI,
         // Until the session's task, woken for what may linger, has run.
@@ -68,15 +68,15 @@ impl Program for ClockedProgram {
         OutboxSettings::new(opened.session, opened.epoch, opened.leader)
     }
 
-    fn step(&mut self, io: &mut Io, outbox: &mut Outbox) -> Progress {
+    fn step(&mut self, io: &mut Io, outbox: &mut Outbox) -> ProgramProgress {
         let customer = &mut self.books.borrow_mut().customers[self.index];
         let pushed = loop {
             let next = customer.program.next_at();
             if next.is_none_or(|at| at > io.now) {
-                return Progress::Rest(next);
+                return ProgramProgress::Rest(next);
             }
             if !outbox.has_room() {
-                return Progress::Full;
+                return ProgramProgress::Full;
             }
             match customer.program.step(io.now) {
                 Step::Launch { request, kernel } => {
@@ -93,11 +93,11 @@ impl Program for ClockedProgram {
             }
         };
         match pushed {
-            Ok(_) => Progress::On,
+            Ok(_) => ProgramProgress::On,
             Err(error) => {
                 let why = error.to_string();
                 io.fact(Fact::Broken { why });
-                Progress::Rest(None)
+                ProgramProgress::Rest(None)
             }
         }
     }

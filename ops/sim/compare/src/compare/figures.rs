@@ -1,9 +1,9 @@
 //! Figures of the order itself: shares, equality, newcomers, the cost of being there.
 
-use crate::outcome::{Outcome, Row};
+use crate::outcome::{ComparedRun, KernelRow};
 use crate::rival::Policy;
 use crate::scenario::{Scenario, SimulationError, TenantSetup};
-use crate::workload::{Arrivals, Model, Role};
+use crate::workload::{Arrivals, Model, TenantRole};
 use sim_cluster::{MILLI, Nanos, SECOND};
 
 /// Equal tenants of [`jain`].
@@ -19,7 +19,7 @@ const LEARNED: Nanos = 4 * SECOND;
 fn backlogged(models: &[(&Model, u32)]) -> Vec<TenantSetup> {
     let tenant = |(model, weight): &(&Model, u32)| TenantSetup {
         model: Model {
-            role: Role::Throughput,
+            role: TenantRole::Throughput,
             arrivals: Arrivals::Closed {
                 think: 0,
                 random: false,
@@ -43,20 +43,22 @@ fn scenario(tenants: Vec<TenantSetup>, measured: Nanos, seed: u64) -> Scenario {
 }
 
 fn throughput_models(models: &[Model]) -> Result<[&Model; 2], SimulationError> {
-    let mut efforts = models.iter().filter(|model| model.role == Role::Throughput);
+    let mut efforts = models
+        .iter()
+        .filter(|model| model.role == TenantRole::Throughput);
     let none = SimulationError::Scenario("there is no model of role `throughput`");
     let first = efforts.next().ok_or(none)?;
     Ok([first, efforts.next().unwrap_or(first)])
 }
 
 /// Device time of a kernel, its gap included, that lies between two times.
-fn within(row: &Row, gap: Nanos, from: Nanos, to: Nanos) -> u64 {
+fn within(row: &KernelRow, gap: Nanos, from: Nanos, to: Nanos) -> u64 {
     let (start, end) = (row.start - gap, row.end);
     end.min(to).saturating_sub(start.max(from))
 }
 
 /// A tenant's part of all device time between two times.
-fn share_of(outcome: &Outcome, tenant: u32, gap: Nanos, from: Nanos, to: Nanos) -> f64 {
+fn share_of(outcome: &ComparedRun, tenant: u32, gap: Nanos, from: Nanos, to: Nanos) -> f64 {
     let first = outcome.rows.partition_point(|row| row.end <= from);
     let rows = outcome.rows[first..].iter();
     let (mut own, mut all) = (0, 0);
@@ -179,8 +181,8 @@ pub fn active(models: &[Model], seed: u64) -> Result<f64, SimulationError> {
 mod tests {
     use super::*;
 
-    fn row(tenant: u32, start: Nanos, end: Nanos) -> Row {
-        Row {
+    fn row(tenant: u32, start: Nanos, end: Nanos) -> KernelRow {
+        KernelRow {
             tenant,
             request: 1,
             kernel: 0,
@@ -192,9 +194,9 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_time_between() {
-        let outcome = Outcome {
+        let outcome = ComparedRun {
             rows: vec![row(0, 10, 100), row(1, 110, 130), row(0, 140, 200)],
-            ..Outcome::default()
+            ..ComparedRun::default()
         };
         // Gaps count with the kernel behind them.
         let share = |from, to| share_of(&outcome, 0, 10, from, to);

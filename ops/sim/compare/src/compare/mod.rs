@@ -11,10 +11,10 @@ pub use pair::Pair;
 pub use published::{PUBLISHED_RATES, PublishedFigure, at_published_rates, published};
 
 use crate::device::DeviceKind;
-use crate::outcome::{Outcome, quantile};
+use crate::outcome::{ComparedRun, quantile};
 use crate::rival::Policy;
 use crate::scenario::{Scenario, SimulationError};
-use crate::workload::{Arrivals, Model, Role};
+use crate::workload::{Arrivals, Model, TenantRole};
 use sim_cluster::{MILLI, Nanos, SECOND};
 
 /// Points of a latency distribution that are kept: every half percent.
@@ -35,8 +35,8 @@ pub fn pairs(models: &[Model]) -> Vec<Pair> {
         urgent: urgent.clone(),
         effort: effort.clone(),
     };
-    of(Role::Latency)
-        .flat_map(|urgent| of(Role::Throughput).map(move |effort| pair(urgent, effort)))
+    of(TenantRole::Latency)
+        .flat_map(|urgent| of(TenantRole::Throughput).map(move |effort| pair(urgent, effort)))
         .collect()
 }
 
@@ -149,7 +149,7 @@ pub fn share(alone: &Alone, policy: Policy) -> Result<Shared, SimulationError> {
 ///
 /// # Errors
 /// [`SimulationError`], as [`crate::run`].
-pub fn timeline(alone: &Alone, policy: Policy) -> Result<Outcome, SimulationError> {
+pub fn timeline(alone: &Alone, policy: Policy) -> Result<ComparedRun, SimulationError> {
     let scenario = Scenario {
         timeline: true,
         ..alone.scenario.clone()
@@ -170,7 +170,7 @@ pub fn share_freely(alone: &Alone, policy: Policy) -> Result<Shared, SimulationE
     Ok(beside(alone, policy, &outcome))
 }
 
-fn beside(alone: &Alone, policy: Policy, outcome: &Outcome) -> Shared {
+fn beside(alone: &Alone, policy: Policy, outcome: &ComparedRun) -> Shared {
     let work =
         |index: usize| outcome.tenants[index].work_ns as f64 / alone.work[index].max(1) as f64;
     let latencies = &outcome.tenants[0].latencies;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Arrivals, Kernel, Model, Role};
+use super::{Arrivals, Kernel, Model, TenantRole};
 use sim_cluster::Nanos;
 
 /// Why a folder of models cannot be read or written.
@@ -145,8 +145,8 @@ fn model(text: Text) -> Result<Model, String> {
     Ok(Model {
         name: text.name,
         role: match text.role {
-            TextRole::Latency => Role::Latency,
-            TextRole::Throughput => Role::Throughput,
+            TextRole::Latency => TenantRole::Latency,
+            TextRole::Throughput => TenantRole::Throughput,
         },
         arrivals: arrivals(text.arrivals)?,
         kernels: kernels.into(),
@@ -211,8 +211,8 @@ pub fn write_dir(dir: &Path, models: &[Model]) -> Result<Vec<PathBuf>, FileError
 fn text(model: &Model) -> String {
     use std::fmt::Write;
     let role = match model.role {
-        Role::Latency => "latency",
-        Role::Throughput => "throughput",
+        TenantRole::Latency => "latency",
+        TenantRole::Throughput => "throughput",
     };
     let arrivals = match &model.arrivals {
         Arrivals::Load(load) => format!("{{ kind = \"poisson\", load = {load:?} }}"),

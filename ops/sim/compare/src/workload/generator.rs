@@ -6,7 +6,7 @@
 //! have them; of the LLM only the number of kernels and their range are known. What is not
 //! published is ours, and says so in [`Published`].
 
-use super::{Arrivals, Kernel, Model, Role};
+use super::{Arrivals, Kernel, Model, TenantRole};
 use sim_cluster::Random;
 
 /// What is published of a model's kernels; `None` is not, and chosen by us.
@@ -28,7 +28,7 @@ pub struct Shape {
     /// The model's name.
     pub name: &'static str,
     /// What it is for.
-    pub role: Role,
+    pub role: TenantRole,
     /// Kernels of one request.
     pub kernels: usize,
     /// Sum of the durations, microseconds.
@@ -59,7 +59,7 @@ const fn published(
 pub const SHAPES: [Shape; 7] = [
     Shape {
         name: "resnet50-inference",
-        role: Role::Latency,
+        role: TenantRole::Latency,
         kernels: 175,
         total_us: 6_500.0,
         quantiles_us: [3.0, 12.5, 240.0, 380.0],
@@ -68,7 +68,7 @@ pub const SHAPES: [Shape; 7] = [
     },
     Shape {
         name: "mobilenetv2-inference",
-        role: Role::Latency,
+        role: TenantRole::Latency,
         kernels: 152,
         total_us: 2_300.0,
         quantiles_us: [3.0, 9.0, 70.0, 110.0],
@@ -77,7 +77,7 @@ pub const SHAPES: [Shape; 7] = [
     },
     Shape {
         name: "bert-inference",
-        role: Role::Latency,
+        role: TenantRole::Latency,
         kernels: 572,
         total_us: 48_600.0,
         quantiles_us: [4.0, 40.0, 420.0, 600.0],
@@ -86,7 +86,7 @@ pub const SHAPES: [Shape; 7] = [
     },
     Shape {
         name: "llm-decode",
-        role: Role::Latency,
+        role: TenantRole::Latency,
         kernels: 300,
         total_us: 3_600.0,
         quantiles_us: [5.0, 11.5, 19.5, 20.0],
@@ -100,7 +100,7 @@ pub const SHAPES: [Shape; 7] = [
     },
     Shape {
         name: "resnet50-training",
-        role: Role::Throughput,
+        role: TenantRole::Throughput,
         kernels: 946,
         total_us: 95_000.0,
         quantiles_us: [3.0, 45.0, 819.0, 1_240.0],
@@ -109,7 +109,7 @@ pub const SHAPES: [Shape; 7] = [
     },
     Shape {
         name: "bert-training",
-        role: Role::Throughput,
+        role: TenantRole::Throughput,
         kernels: 4_777,
         total_us: 191_000.0,
         quantiles_us: [3.0, 12.0, 400.0, 900.0],
@@ -118,7 +118,7 @@ pub const SHAPES: [Shape; 7] = [
     },
     Shape {
         name: "transformer-xl-training",
-        role: Role::Throughput,
+        role: TenantRole::Throughput,
         kernels: 4_354,
         total_us: 125_000.0,
         quantiles_us: [3.0, 11.0, 250.0, 600.0],
@@ -157,8 +157,8 @@ pub fn generate(shape: &Shape, seed: u64) -> Model {
         name: shape.name.to_owned(),
         role: shape.role,
         arrivals: match shape.role {
-            Role::Latency => Arrivals::Load(0.5),
-            Role::Throughput => Arrivals::Closed {
+            TenantRole::Latency => Arrivals::Load(0.5),
+            TenantRole::Throughput => Arrivals::Closed {
                 think: 0,
                 random: false,
             },

@@ -24,7 +24,7 @@ pub struct Kernel {
 
 /// What a model is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum TenantRole {
     /// Somebody waits for each request.
     Latency,
     /// As many requests as possible.
@@ -55,7 +55,7 @@ pub struct Model {
     /// Its name.
     pub name: String,
     /// What it is for.
-    pub role: Role,
+    pub role: TenantRole,
     /// When requests come.
     pub arrivals: Arrivals,
     /// One request's kernels, in order.

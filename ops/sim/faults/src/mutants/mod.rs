@@ -14,7 +14,8 @@ use bus_schemas::{
 use scheduler_leader_core::Placement;
 use sim_cluster::wire::{pack, unpack};
 use sim_cluster::{
-    Effect, Fact, Input, Io, MILLI, Nanos, Node, Packet, StoreReply, StoreRequest, WorkerFact,
+    Fact, Io, MILLI, Nanos, Node, NodeEffect, NodeInput, Packet, StoreReply, StoreRequest,
+    WorkerFact,
 };
 
 pub use kind::Mutant;
@@ -39,9 +40,9 @@ pub(crate) struct Mutated {
     /// Positions that open a session.
     opens: BTreeSet<GpuPosition>,
     /// What it says beside.
-    extra: Option<Effect>,
+    extra: Option<NodeEffect>,
     /// What it appends later, and when.
-    late: VecDeque<(Nanos, Effect)>,
+    late: VecDeque<(Nanos, NodeEffect)>,
 }
 
 impl Mutated {
@@ -68,31 +69,31 @@ impl Mutated {
         *count
     }
 
-    fn bend_input(&mut self, input: Input) -> Input {
+    fn bend_input(&mut self, input: NodeInput) -> NodeInput {
         match (self.mutant, input) {
-            (Mutant::IgnoresDrains | Mutant::DismissesAtOnce, Input::Message(packet))
+            (Mutant::IgnoresDrains | Mutant::DismissesAtOnce, NodeInput::Message(packet))
                 if packet.subject.ends_with(".ctl.drain") =>
             {
-                Input::Message(self.bend_drain(packet))
+                NodeInput::Message(self.bend_drain(packet))
             }
             (
                 mutant @ (Mutant::SharesExclusive | Mutant::RefusesPlaces),
-                Input::Message(mut packet),
+                NodeInput::Message(mut packet),
             ) => {
                 if packet.subject.contains(".l.worker.")
                     && let Ok(beat) = decode::<WorkerBeat>(&packet.bytes)
                 {
                     packet.bytes = encode(&bend_beat(mutant, beat)).into();
                 }
-                Input::Message(packet)
+                NodeInput::Message(packet)
             }
-            (Mutant::ForgetsDrains, Input::Store(token, reply)) => {
-                Input::Store(token, bend_placement(reply))
+            (Mutant::ForgetsDrains, NodeInput::Store(token, reply)) => {
+                NodeInput::Store(token, bend_placement(reply))
             }
-            (Mutant::ForgetsDrains, Input::Placement(reply)) => {
-                Input::Placement(bend_placement(reply))
+            (Mutant::ForgetsDrains, NodeInput::Placement(reply)) => {
+                NodeInput::Placement(bend_placement(reply))
             }
-            (Mutant::MisreportsOpens, Input::Message(packet)) => {
+            (Mutant::MisreportsOpens, NodeInput::Message(packet)) => {
                 if packet.subject.ends_with(".order")
                     && let Ok(order) = decode::<GrantBatch<'_>>(&packet.bytes)
                 {
@@ -100,7 +101,7 @@ impl Mutated {
                     let opens = grants.filter(|(_, grant)| grant.kind == GrantKind::Open);
                     self.opens.extend(opens.map(|(position, _)| position));
                 }
-                Input::Message(packet)
+                NodeInput::Message(packet)
             }
             (_, input) => self.bend_order(input),
         }
@@ -116,7 +117,7 @@ impl Mutated {
         let worker = drain.incarnation;
         if self.mutant == Mutant::DismissesAtOnce {
             let leave = self.reign.filter(|_| drain.draining);
-            self.extra = leave.map(|(epoch, leader)| Effect::Publish {
+            self.extra = leave.map(|(epoch, leader)| NodeEffect::Publish {
                 subject: format!("{within}.w.{worker}.leave").into(),
                 reply: None,
                 bytes: encode(&Leave {
@@ -138,8 +139,8 @@ impl Mutated {
         packet
     }
 
-    fn bend_order(&self, input: Input) -> Input {
-        let (Input::Message(mut packet), Some((epoch, leader))) = (input.clone(), self.sealed)
+    fn bend_order(&self, input: NodeInput) -> NodeInput {
+        let (NodeInput::Message(mut packet), Some((epoch, leader))) = (input.clone(), self.sealed)
         else {
             return input;
         };
@@ -164,46 +165,52 @@ impl Mutated {
             };
             packet.bytes = encode(&bent).into();
         }
-        Input::Message(packet)
+        NodeInput::Message(packet)
     }
 
-    fn bend(&mut self, effect: Effect, out: &mut Vec<Effect>) {
+    fn bend(&mut self, effect: NodeEffect, out: &mut Vec<NodeEffect>) {
         match (self.mutant, effect) {
-            (Mutant::RunsTwice, Effect::Fact(fact @ Fact::Worker(_, WorkerFact::Ran { .. }))) => {
+            (
+                Mutant::RunsTwice,
+                NodeEffect::Fact(fact @ Fact::Worker(_, WorkerFact::Ran { .. })),
+            ) => {
                 let twice = self.nth("ran") == 40;
-                out.extend(twice.then(|| Effect::Fact(fact.clone())));
-                out.push(Effect::Fact(fact));
+                out.extend(twice.then(|| NodeEffect::Fact(fact.clone())));
+                out.push(NodeEffect::Fact(fact));
             }
-            (Mutant::SkipsAnOp, Effect::Fact(fact @ Fact::Worker(_, WorkerFact::Ran { .. }))) => {
+            (
+                Mutant::SkipsAnOp,
+                NodeEffect::Fact(fact @ Fact::Worker(_, WorkerFact::Ran { .. })),
+            ) => {
                 let skipped = self.nth("ran") == 40;
-                out.extend((!skipped).then_some(Effect::Fact(fact)));
+                out.extend((!skipped).then_some(NodeEffect::Fact(fact)));
             }
             (
                 Mutant::SwapsStarts,
-                Effect::Fact(fact @ Fact::Worker(_, WorkerFact::Started { .. })),
+                NodeEffect::Fact(fact @ Fact::Worker(_, WorkerFact::Started { .. })),
             ) => match self.held.take() {
-                Some(held) => out.extend([fact, held].map(Effect::Fact)),
+                Some(held) => out.extend([fact, held].map(NodeEffect::Fact)),
                 None if self.nth("started") == 5 => self.held = Some(fact),
-                None => out.push(Effect::Fact(fact)),
+                None => out.push(NodeEffect::Fact(fact)),
             },
             (
                 mutant @ (Mutant::HidesGaps | Mutant::NamesTooLittle | Mutant::GivesNoReason),
-                Effect::Store(token, StoreRequest::Append { subject, id, bytes }),
+                NodeEffect::Store(token, StoreRequest::Append { subject, id, bytes }),
             ) => {
                 let bytes = bend_gaps(&bytes, mutant);
                 let request = StoreRequest::Append { subject, id, bytes };
-                out.push(Effect::Store(token, request));
+                out.push(NodeEffect::Store(token, request));
             }
             (
                 _,
-                Effect::Publish {
+                NodeEffect::Publish {
                     subject,
                     reply,
                     bytes,
                 },
             ) => {
                 if let Some(bytes) = self.bend_message(&subject, bytes) {
-                    out.push(Effect::Publish {
+                    out.push(NodeEffect::Publish {
                         subject,
                         reply,
                         bytes,
@@ -365,12 +372,12 @@ pub(crate) fn apart(group: &Tenant) -> Tenant {
 }
 
 impl Node for Mutated {
-    fn handle(&mut self, io: &mut Io, input: Input) {
+    fn handle(&mut self, io: &mut Io, input: NodeInput) {
         let input = self.bend_input(input);
         self.inner.handle(io, input);
         let mut bent = Vec::with_capacity(io.effects.len());
         for effect in std::mem::take(&mut io.effects) {
-            let append = matches!(effect, Effect::Store(_, StoreRequest::Append { .. }));
+            let append = matches!(effect, NodeEffect::Store(_, StoreRequest::Append { .. }));
             if self.mutant == Mutant::AppendsLate && append {
                 self.late.push_back((io.now + LATE, effect));
             } else {

@@ -1,6 +1,6 @@
 //! Faults as they strike, and as they end.
 
-use sim_cluster::{Input, Observer, Ways};
+use sim_cluster::{ClusterObserver, NodeInput, Ways};
 
 use super::*;
 
@@ -23,9 +23,9 @@ impl Play {
                 let leading = self.cluster.observer.leading;
                 return leading.map(|(_, node)| node);
             }
-            Target::Leader(number) => (Role::Leader, number),
-            Target::Worker(number) => (Role::Worker, number),
-            Target::Client(number) => (Role::Client, number),
+            Target::Leader(number) => (NodeRole::Leader, number),
+            Target::Worker(number) => (NodeRole::Worker, number),
+            Target::Client(number) => (NodeRole::Client, number),
         };
         let mut slots = self.cluster.slots.iter();
         let place = slots.position(|slot| (slot.role, slot.number) == wanted);
@@ -91,7 +91,7 @@ impl Play {
             (Fault::Weather(lossy), _) => cluster.network.ways = Ways::Lossy(lossy),
             (Fault::Next { what, time, .. }, Some(id)) => cluster.mar_next(id, what, time),
             (Fault::Stall { .. }, Some(id)) => cluster.stall(id, until),
-            (Fault::Leave { .. }, Some(id)) => cluster.tell(id, Input::Terminate),
+            (Fault::Leave { .. }, Some(id)) => cluster.tell(id, NodeInput::Terminate),
             (Fault::StoreForgets { lost }, _) => cluster.store.lose_tail(lost as usize),
             (Fault::LeaseDeleted, _) => cluster.delete_lease(),
             (Fault::StateDeleted, _) => cluster.delete_state(),
@@ -107,7 +107,7 @@ impl Play {
     /// A node dies; a client for good, and when its scene says so.
     fn crash(&mut self, node: Target, told: bool) -> Option<Undo> {
         let id = self.target(node)?;
-        let mortal = self.cluster.slots[id.0].role != Role::Client;
+        let mortal = self.cluster.slots[id.0].role != NodeRole::Client;
         mortal.then(|| {
             self.cluster.kill(id, told);
             Undo::Start(id)
@@ -141,7 +141,7 @@ impl Play {
         self.cluster.keep_from_store(leading, until);
         let others = (0..self.cluster.slots.len()).map(NodeId);
         let links = others
-            .filter(|id| *id != leading && self.cluster.slots[id.0].role == Role::Leader)
+            .filter(|id| *id != leading && self.cluster.slots[id.0].role == NodeRole::Leader)
             .flat_map(|other| [(leading, other), (other, leading)])
             .collect();
         self.stop(links)

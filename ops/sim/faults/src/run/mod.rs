@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bus_schemas::{Invariant, Tenant};
 use sim_cluster::{
-    Cluster, Lossy, MICRO, MILLI, Nanos, NodeId, Role, Settings, Timing, Undo, Ways, mix,
+    Cluster, ClusterOptions, Lossy, MICRO, MILLI, Nanos, NodeId, NodeRole, Timing, Undo, Ways, mix,
 };
 
 use crate::check::Violation;
@@ -21,7 +21,7 @@ use crate::scene::{CLUSTER, Scene};
 use crate::trace::Trace;
 use crate::watch::Watch;
 
-pub use report::{Failure, Options, Report, Tracing};
+pub use report::{Options, RunFailure, RunReport, Tracing};
 
 /// Lines of the trace in a failure.
 const TAIL: usize = 200;
@@ -32,16 +32,16 @@ const RECORDED: Nanos = 100 * MILLI;
 /// Plays the scene of a seed.
 ///
 /// # Errors
-/// [`Failure`] at the first thing that does not hold.
-pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
+/// [`RunFailure`] at the first thing that does not hold.
+pub fn run(seed: u64, options: &Options) -> Result<RunReport, Box<RunFailure>> {
     play(&Scene::draw(seed, options.troubles), options)
 }
 
 /// Plays a scene; its own troubles are what goes wrong.
 ///
 /// # Errors
-/// [`Failure`] at the first thing that does not hold.
-pub fn play(scene: &Scene, options: &Options) -> Result<Report, Box<Failure>> {
+/// [`RunFailure`] at the first thing that does not hold.
+pub fn play(scene: &Scene, options: &Options) -> Result<RunReport, Box<RunFailure>> {
     Invariant::make_fatal();
     let trace = match options.tracing {
         Tracing::Print => Trace::Print,
@@ -66,13 +66,13 @@ fn caught(
     scene: &Scene,
     options: &Options,
     trace: Trace,
-) -> (Result<Report, Box<Failure>>, Vec<String>) {
+) -> (Result<RunReport, Box<RunFailure>>, Vec<String>) {
     // Whatever a panic tears is dropped with the play.
     let played = catch_unwind(AssertUnwindSafe(|| Play::new(scene, options, trace).play()));
     played.unwrap_or_else(|why| {
         let text = why.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| why.downcast_ref::<&str>().copied());
-        let failure = Failure {
+        let failure = RunFailure {
             seed: scene.seed,
             step: 0,
             time_ms: 0,
@@ -140,7 +140,7 @@ impl Play {
         observer.drains.exact = troubles.keeps_store();
         observer.places.exact = troubles.none() && scene.capacity >= 1 << 30;
         let factory = roster::factory(&scene, &name, options.mutant);
-        let settings = Settings {
+        let settings = ClusterOptions {
             seed: scene.seed,
             ways: Ways::Lossy(Lossy::FAIR),
             // A timer is mostly a little late.
@@ -156,16 +156,16 @@ impl Play {
         }
         cluster.schedule_undo(scene.quiet, Undo::Clear);
         for member in &scene.leaders {
-            cluster.add(Role::Leader, member.number, member.start);
+            cluster.add(NodeRole::Leader, member.number, member.start);
         }
         for member in &scene.workers {
-            cluster.add(Role::Worker, member.number, member.start);
+            cluster.add(NodeRole::Worker, member.number, member.start);
         }
         for client in &scene.clients {
-            cluster.add(Role::Client, client.number, client.start);
+            cluster.add(NodeRole::Client, client.number, client.start);
         }
         if troubles.drains {
-            cluster.add(Role::Administrator, 0, 0);
+            cluster.add(NodeRole::Administrator, 0, 0);
         }
         Self {
             scene,
@@ -177,11 +177,11 @@ impl Play {
         }
     }
 
-    fn play(mut self) -> (Result<Report, Box<Failure>>, Vec<String>) {
+    fn play(mut self) -> (Result<RunReport, Box<RunFailure>>, Vec<String>) {
         let verdict = self.unfold();
         let result = match verdict {
             Ok(replay) => Ok(self.report(replay)),
-            Err(violation) => Err(Box::new(Failure {
+            Err(violation) => Err(Box::new(RunFailure {
                 seed: self.scene.seed,
                 step: self.cluster.steps,
                 time_ms: self.cluster.now / MILLI,
@@ -193,9 +193,9 @@ impl Play {
         (result, self.cluster.observer.trace.into_tail())
     }
 
-    fn report(&self, replay: Replay) -> Report {
+    fn report(&self, replay: Replay) -> RunReport {
         let observer = &self.cluster.observer;
-        Report {
+        RunReport {
             seed: self.scene.seed,
             steps: self.cluster.steps,
             time: self.cluster.now,
@@ -286,8 +286,10 @@ impl Play {
             }
             let busy = !observer.finished.contains(&id);
             match slot.role {
-                Role::Client if busy => return late(format!("client {place} has not finished")),
-                Role::Administrator if busy => {
+                NodeRole::Client if busy => {
+                    return late(format!("client {place} has not finished"));
+                }
+                NodeRole::Administrator if busy => {
                     return late("what was drained is not as it was".into());
                 }
                 _ => {}

@@ -9,7 +9,7 @@ use crate::mutants::Mutant;
 /// What becomes of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tracing {
-    /// A failing run is played again, and the last lines are in its [`Failure`].
+    /// A failing run is played again, and the last lines are in its [`RunFailure`].
     #[default]
     Failure,
     /// Every line is printed.
@@ -31,7 +31,7 @@ pub struct Options {
 
 /// A run in which everything held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct RunReport {
     /// The seed.
     pub seed: u64,
     /// Events handled.
@@ -99,7 +99,7 @@ pub struct Report {
 /// A run in which something did not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("seed {seed}, step {step}, {time_ms} ms: {invariant}: {what}")]
-pub struct Failure {
+pub struct RunFailure {
     /// The seed.
     pub seed: u64,
     /// At which event.

@@ -4,7 +4,8 @@ use bus_schemas::subject::Subjects;
 use bus_schemas::{ClusterSettings, Groups, Incarnation, LeaderId, Tenant, TenantSettings};
 use gpu_worker_core::sequencer::{Config, Identity};
 use sim_cluster::{
-    ClientNode, Factory, LeaderNode, MILLI, Node, Random, Reports, Role, WorkerNode, WorkerSettings,
+    ClientNode, Factory, LeaderProcess, MILLI, Node, NodeRole, Random, Reports, WorkerNode,
+    WorkerOptions,
 };
 
 use crate::administrator::{Administrator, Errand};
@@ -27,14 +28,14 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> F
             _ => node,
         };
         match role {
-            Role::Leader => {
+            NodeRole::Leader => {
                 let id = LeaderId(random.draw());
                 let (mut settings, mut tenants) = (settings.clone(), tenants.clone());
                 mislead(mutant, &mut settings, &mut tenants, &machines);
-                let node = LeaderNode::new(&name, id, settings, tenants);
+                let node = LeaderProcess::new(&name, id, settings, tenants);
                 mutated(Box::new(node), mutant.is_some_and(Mutant::of_leader))
             }
-            Role::Worker => {
+            NodeRole::Worker => {
                 let own = machines.iter().find(|machine| machine.number == number);
                 let identity = Identity {
                     incarnation: Incarnation(random.draw()),
@@ -44,8 +45,8 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> F
                 let node = worker(&name, identity, own, mutant);
                 mutated(Box::new(node), mutant.is_some_and(Mutant::of_worker))
             }
-            Role::Administrator => Box::new(Administrator::new(&name, errands.clone())),
-            Role::Client => {
+            NodeRole::Administrator => Box::new(Administrator::new(&name, errands.clone())),
+            NodeRole::Client => {
                 let own = clients.iter().find(|client| client.number == number);
                 Box::new(client(&name, own, life, random))
             }
@@ -95,7 +96,7 @@ fn worker(
         1 => 40,
         _ => usize::MAX,
     };
-    let settings = WorkerSettings {
+    let settings = WorkerOptions {
         identity,
         config: Config {
             preemptive,

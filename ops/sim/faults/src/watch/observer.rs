@@ -1,12 +1,12 @@
 //! The cluster's side of the watch: what it tells of messages, inputs and deaths.
 
 use scheduler_leader_core::Placement;
-use sim_cluster::{Fact, Input, Nanos, NodeId, Observer, Packet, Role, Slot};
+use sim_cluster::{ClusterObserver, Fact, Nanos, NodeId, NodeInput, NodeRole, Packet, Slot};
 
 use super::Watch;
 use crate::coverage::Part;
 
-impl Observer for Watch {
+impl ClusterObserver for Watch {
     fn note(&mut self, now: Nanos, line: impl FnOnce() -> String) {
         self.trace.note(now, line);
     }
@@ -21,17 +21,17 @@ impl Observer for Watch {
         self.trace.packet(now, to, packet);
     }
 
-    fn told(&mut self, now: Nanos, to: NodeId, input: &Input) {
+    fn told(&mut self, now: Nanos, to: NodeId, input: &NodeInput) {
         self.trace.input(now, to, input);
     }
 
-    fn handles(&mut self, now: Nanos, id: NodeId, slot: &Slot, input: &Input) {
-        if let Input::Message(packet) = input {
+    fn handles(&mut self, now: Nanos, id: NodeId, slot: &Slot, input: &NodeInput) {
+        if let NodeInput::Message(packet) = input {
             let verdict = self.deliver(id, packet);
             self.judge(verdict);
         }
         if let (Some(points), Some(node)) = (&mut self.fault_points, &slot.node)
-            && slot.role != Role::Administrator
+            && slot.role != NodeRole::Administrator
         {
             points.note(now, (slot.role, slot.number), node.state(), input);
         }
@@ -66,9 +66,9 @@ impl Observer for Watch {
                 continue;
             };
             let part = match slot.role {
-                Role::Leader => Part::Leader,
-                Role::Worker => Part::Worker,
-                Role::Client | Role::Administrator => continue,
+                NodeRole::Leader => Part::Leader,
+                NodeRole::Worker => Part::Worker,
+                NodeRole::Client | NodeRole::Administrator => continue,
             };
             self.coverage.met(part, node.state(), fault);
             let worker = self.incarnation(NodeId(place));
@@ -77,12 +77,12 @@ impl Observer for Watch {
             }
         }
         let role = id.map(|id| slots[id.0].role);
-        if role == Some(Role::Administrator) {
+        if role == Some(NodeRole::Administrator) {
             return;
         }
-        let client = id.filter(|_| role == Some(Role::Client));
+        let client = id.filter(|_| role == Some(NodeRole::Client));
         let worker = id.and_then(|id| self.incarnation(id));
-        if role == Some(Role::Worker) && worker.is_none() {
+        if role == Some(NodeRole::Worker) && worker.is_none() {
             return;
         }
         for state in self.sessions.states(client, worker) {
