@@ -25,12 +25,12 @@ pub use thread::{Asked, RoleThread};
 pub use wait::within;
 
 /// What runs of a cluster.
-pub trait Running {
+pub trait RunningRole {
     /// Its broker.
     fn broker(&self) -> &Broker;
 }
 
-impl Running for TestBroker {
+impl RunningRole for TestBroker {
     fn broker(&self) -> &Broker {
         self
     }
@@ -70,7 +70,7 @@ impl TestCluster {
     }
 }
 
-impl<R: Running> TestCluster<R> {
+impl<R: RunningRole> TestCluster<R> {
     /// The subjects of the cluster.
     ///
     /// # Panics

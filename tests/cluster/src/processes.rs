@@ -9,7 +9,7 @@ use broker::Broker;
 use serde::de::DeserializeOwned;
 use warploom_cli::local::{LocalCluster, LocalOptions, Scratch};
 
-use crate::{Running, TestCluster};
+use crate::{RunningRole, TestCluster};
 
 /// Lines of a role's log that say why a test failed.
 const TAIL: usize = 25;
@@ -84,7 +84,7 @@ pub async fn said_by<T: DeserializeOwned>(
     serde_json::from_str(&said).with_context(|| format!("{name} said {said:?} and {}", log()))
 }
 
-impl Running for Processes {
+impl RunningRole for Processes {
     fn broker(&self) -> &Broker {
         &self.cluster.broker
     }
