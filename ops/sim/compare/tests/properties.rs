@@ -1,4 +1,4 @@
-//! What holds of every simulation, and of each policy.
+//! Properties of every simulation, and of each policy.
 
 use sim_compare::{
     Arrivals, ComparedRun, DeviceKind, Kernel, KernelRow, MICRO, MILLI, Model, Nanos, Policy,

@@ -317,7 +317,7 @@ impl Positions {
         })
     }
 
-    /// Whose a session is: its tenant, and the tenant's how manyth it is.
+    /// A session's tenant, and its number among the tenant's sessions.
     #[must_use]
     pub(crate) fn owner(&self, session: SessionId) -> Option<&(Tenant, u64)> {
         self.owners.get(&session)
