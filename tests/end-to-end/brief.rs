@@ -63,10 +63,7 @@ async fn short_sessions_are_in_the_order_whatever_leader_dies_with_them() {
 
 /// Replay, verification and exports say the same of the order, and that it is whole.
 fn agree(loaded: &LoadedCluster) {
-    let tool = Tool {
-        credentials: loaded.demo.cluster.credentials(),
-        dir: loaded.demo.cluster.options().state_dir.clone(),
-    };
+    let tool = Tool::of(loaded);
     for file in ["run.record", "run.csv"] {
         tool.well(&["order", "export", "--out", file]);
     }

@@ -8,23 +8,35 @@ use std::time::Duration;
 use bus_schemas::ClusterSettings;
 use rustix::process::Signal;
 use serde_json::Value;
+use warploom_cli::local::Scratch;
 
 use crate::loaded::{LoadedCluster, plan};
 
-/// The binary under test, told where the cluster is.
+/// The binary under test, told where the cluster is, in a folder of its own that outlives it.
 pub(crate) struct Tool {
-    pub(crate) credentials: PathBuf,
-    pub(crate) dir: PathBuf,
+    credentials: PathBuf,
+    folder: Scratch,
 }
 
 impl Tool {
+    pub(crate) fn of(loaded: &LoadedCluster) -> Self {
+        Self {
+            credentials: loaded.demo.cluster.credentials(),
+            folder: Scratch::new().expect("a folder"),
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     /// Exit code and everything it said.
     fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let credentials = format!("broker.credentials={}", self.credentials.display());
         let output = Command::new(env!("CARGO_BIN_EXE_warploom"))
             .args(arguments)
             .args(["--set", &credentials, "--set", "cluster.name=test"])
-            .current_dir(&self.dir)
+            .current_dir(self.folder.path())
             .output()
             .expect("the binary runs");
         let said = [output.stdout, output.stderr].concat();
@@ -87,10 +99,7 @@ async fn eventful() -> LoadedCluster {
 #[tokio::test]
 async fn an_order_is_exported_verified_compared_replayed_and_drawn() {
     let loaded = eventful().await;
-    let tool = Tool {
-        credentials: loaded.demo.cluster.credentials(),
-        dir: loaded.demo.cluster.options().state_dir.clone(),
-    };
+    let tool = Tool::of(&loaded);
     let live = tool.json(&["order", "verify"]).remove(0);
     assert!(live["first"].is_null(), "{live}");
     assert!(
@@ -136,10 +145,7 @@ async fn an_order_is_exported_verified_compared_replayed_and_drawn() {
 async fn an_archive_keeps_what_is_cut_off() {
     let plans = [plan("chat", "chat", 0)];
     let mut loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;
-    let tool = Tool {
-        credentials: loaded.demo.cluster.credentials(),
-        dir: loaded.demo.cluster.options().state_dir.clone(),
-    };
+    let tool = Tool::of(&loaded);
     let aged = ClusterSettings {
         record_max_age_s: 8,
         ..ClusterSettings::default()
@@ -198,7 +204,7 @@ fn looks(tool: &Tool, row: &Value) {
         "no position 7:1",
     );
     tool.well(&["order", "timeline", "run.record", "--out", "run.svg"]);
-    let picture = std::fs::read_to_string(tool.dir.join("run.svg")).unwrap();
+    let picture = std::fs::read_to_string(tool.file("run.svg")).unwrap();
     for part in ["gpu 0", "gpu 1", ">chat<", ">train<", "priority 4"] {
         assert!(picture.contains(part), "{part}");
     }
@@ -206,7 +212,7 @@ fn looks(tool: &Tool, row: &Value) {
 
 /// Rows changed, left out or swapped are named; so is a record that was touched.
 fn tampering_is_noticed(tool: &Tool) {
-    let file = |name: &str| tool.dir.join(name);
+    let file = |name: &str| tool.file(name);
     let lines = std::fs::read_to_string(file("run.jsonl")).unwrap();
     let lines: Vec<&str> = lines.lines().collect();
     let at = lines.len() / 2;
