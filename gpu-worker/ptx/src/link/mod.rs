@@ -39,7 +39,7 @@ pub use image::{LinkError, LinkImage};
 /// let has = format!("{head}.visible .func f() {{ ret; }}");
 /// let image = |name, text: &'static str| ptx::LinkImage { name, image: text.as_bytes() };
 /// let linked = ptx::link(&[image("a", uses.leak()), image("b", has.leak())])?;
-/// assert!(ptx::Module::parse(&linked).is_ok());
+/// assert!(ptx::ParsedModule::parse(&linked).is_ok());
 /// # Ok::<(), ptx::LinkError>(())
 /// ```
 pub fn link(images: &[LinkImage<'_>]) -> Result<String, LinkError> {
