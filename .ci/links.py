@@ -24,7 +24,7 @@ HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
 SOURCE = re.compile(r"`((?:[\w.*-]+/)+[\w.*-]+\.(?:rs|py|c|ptx|toml|txt|yaml|hex|md)|[\w*-]+\.rs)`")
 FOLDER = re.compile(r"`((?:[\w.-]+/)+[\w-]*)`")
 PACKAGE = re.compile(r"\bcargo \w+(?: -[-\w=]+| [A-Z_]+)*? (?:-p|--package) ([a-z][\w-]*)")
-MENTION = re.compile(r"(docs/[\w./-]+\.(?:md|yml|svg))\b(?:, \\?\"([^\"\\]+))?")
+MENTION = re.compile(r"\b([Dd]ocs/[\w./-]+\.(?:md|yml|svg))\b(?:, \\?\"([^\"\\]+))?")
 
 
 def prose(text):
@@ -102,6 +102,16 @@ def missing(line, names, tops):
     return gone
 
 
+def mentions(line):
+    """The pages that a line names, each with the heading that it names. One with a capital is taken too,
+    as a fault: at the beginning of a sentence a path keeps its small letter.
+
+    >>> [page.split("/") for page, heading in mentions("{}/a.md, or {}/b/c.svg.".format("docs", "Docs"))]
+    [['docs', 'a.md'], ['Docs', 'b', 'c.svg']]
+    """
+    return MENTION.findall(line)
+
+
 def packages(names):
     """The names of the repository's crates."""
     manifests = [ROOT / name for name in names if name.split("/")[-1] == "Cargo.toml"]
@@ -140,7 +150,10 @@ def faults(names):
             if file.suffix == ".md" and name != "CHANGELOG.md":
                 for crate in foreign(line, crates):
                     yield f"{name}:{number}: there is no crate {crate}"
-            for page, heading in MENTION.findall(line):
+            for page, heading in mentions(line):
+                if page.startswith("D"):
+                    yield f"{name}:{number}: {page} begins with a capital; the folder is docs/"
+                    continue
                 anchor = "#" + next(iter(anchors(f"# {heading}"))) if heading else ""
                 if wrong := broken(ROOT / "README.md", page + anchor):
                     yield f"{name}:{number}: {page} {wrong}"

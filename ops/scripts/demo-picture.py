@@ -21,7 +21,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Positions on each side of the new leader's first one, and the most that a picture may weigh.
 AROUND = 120
 MOST_BYTES = 60_000
+LABEL = "leader killed; the next one's first grant"
 NAMES = ("epoch", "global", "gpu", "position", "tenant", "ordinal", "kind", "first", "last")
+BAR = re.compile(r'<rect x="([\d.]+)" .*?<title>.*?, positions? (\d+)[ :]')
+TICK = re.compile(r'<line class="line" x1="[\d.]+" y1="(\d+)" x2="[\d.]+" y2="(\d+)"/>')
 DARK = re.compile(r"@media \(prefers-color-scheme: dark\) \{\n(.*?)\n\}\n", re.DOTALL)
 
 
@@ -71,6 +74,27 @@ def check(drawn, evidence):
             raise SystemExit(f"not in the evidence: {row}")
 
 
+def marked(svg, takeover):
+    """The picture with a labelled line where the new leader's first position begins.
+
+    It has one device that one worker served, so the bars' positions are the global ones too.
+
+    >>> bar = '<rect x="{}" y="1"><title>chat, position {}: 1 kernels</title></rect>\\n'
+    >>> tick = '<line class="line" x1="1.0" y1="84" x2="1.0" y2="168"/>\\n'
+    >>> print(marked(tick + bar.format(150, 7) + bar.format(160.25, 8) + "</svg>\\n", 8), end="")
+    ... # doctest: +ELLIPSIS
+    <line class="line" x1="1.0" ...
+    <line x1="160.2" y1="84" x2="160.2" y2="168" stroke="currentColor" stroke-dasharray="3 2"/>
+    <text x="160.2" y="80" text-anchor="middle">leader killed; the next one's first grant</text>
+    </svg>
+    """
+    x = min(float(x) for x, first in BAR.findall(svg) if int(first) >= takeover)
+    top, bottom = map(int, TICK.search(svg).groups())
+    line = (f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{bottom}" stroke="currentColor" stroke-dasharray="3 2"/>\n'
+            f'<text x="{x:.1f}" y="{top - 4}" text-anchor="middle">{LABEL}</text>\n')
+    return svg.replace("</svg>\n", f"{line}</svg>\n")
+
+
 def main():
     program = str(pathlib.Path(sys.argv[1]).resolve())
     folder = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp()).resolve()
@@ -84,7 +108,7 @@ def main():
     check(drawn, folder / "evidence" / "order.jsonl")
     picture = folder / "demo.svg"
     print(warploom(program, "order", "timeline", record, "--from", first, "--to", last, "--out", picture), end="")
-    svg = picture.read_text()
+    svg = marked(picture.read_text(), takeover)
     images = ROOT / "docs" / "images"
     images.mkdir(exist_ok=True)
     # The picture follows its reader's screen; a forge's own switch is followed by one file for each.
