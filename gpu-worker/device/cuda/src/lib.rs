@@ -121,7 +121,7 @@ impl CudaDevice {
                 spare: self.info.capacity.saturating_sub(self.resident()),
             };
             if let Some(session) = self.sessions.get_mut(&id) {
-                session.feed(&surroundings, self.feed.depth(now, urgency));
+                session.refill(&surroundings, self.feed.depth(now, urgency));
             }
         }
     }

@@ -122,7 +122,7 @@ impl Session {
     }
 
     /// Hands the driver ops in order, while fewer than `depth` launches are there.
-    pub(crate) fn feed(&mut self, surroundings: &Surroundings<'_>, depth: u32) {
+    pub(crate) fn refill(&mut self, surroundings: &Surroundings<'_>, depth: u32) {
         loop {
             if let Some(flight) = self.flights.pop_back_if(|flight| flight.is_part()) {
                 let (flight, whole) = self.go_on(surroundings, depth, flight);

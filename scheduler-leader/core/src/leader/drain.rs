@@ -57,7 +57,7 @@ impl Term {
         }
         drained.retain(|other| *other != worker);
         if self.scheduler.worker(worker).is_some() {
-            self.feed(
+            self.apply(
                 Input::Cordon {
                     incarnation: worker,
                     cordoned: false,
@@ -65,7 +65,7 @@ impl Term {
                 cx,
             );
             for input in self.clients.waiting_opens() {
-                self.feed(input, cx);
+                self.apply(input, cx);
             }
         }
     }
@@ -77,7 +77,7 @@ impl Term {
             return;
         };
         if !view.cordoned {
-            self.feed(
+            self.apply(
                 Input::Cordon {
                     incarnation: worker,
                     cordoned: true,

@@ -77,7 +77,7 @@ impl Term {
                     let workers = self.scheduler.has_workers();
                     let clients = &mut self.clients;
                     let input = clients.open(tenant, request, reply, workers, &self.publisher, cx);
-                    self.feed_some(input, cx);
+                    self.apply_some(input, cx);
                 }
                 Err(error) => self.refuse_open(reply, error.into(), cx),
             },
@@ -147,12 +147,12 @@ impl Term {
         let input = self
             .clients
             .close(tenant, request, reply, sure, publisher, actions);
-        self.feed_some(input, cx);
+        self.apply_some(input, cx);
     }
 
-    fn feed_some(&mut self, input: Option<Input>, cx: &mut Context<'_>) {
+    fn apply_some(&mut self, input: Option<Input>, cx: &mut Context<'_>) {
         if let Some(input) = input {
-            self.feed(input, cx);
+            self.apply(input, cx);
         }
     }
 
@@ -177,7 +177,7 @@ impl Term {
                 .iter()
                 .position(|report| report.outcome == Outcome::Closed);
             let behind = closing.map(|at| (reports.len() - 1 - at) as u64);
-            self.feed(
+            self.apply(
                 Input::Done {
                     incarnation: worker,
                     reports: Rows(reports),
@@ -207,7 +207,7 @@ impl Term {
             });
             if doubted {
                 let (session, received) = (row.session, row.received);
-                self.feed(Input::Received { session, received }, cx);
+                self.apply(Input::Received { session, received }, cx);
             }
         }
     }
@@ -218,7 +218,7 @@ impl Term {
             if session.is_some_and(|session| session.incarnation == worker && !session.closing) {
                 let (session, op, code) = (fault.session, fault.op, fault.failure.code);
                 self.clients.failed(session, fault.failure);
-                self.feed(Input::Fault { session, op, code }, cx);
+                self.apply(Input::Fault { session, op, code }, cx);
             }
         }
     }

@@ -75,7 +75,7 @@ impl Leader {
                 }
                 _ => {}
             }
-            term.feed(input, cx);
+            term.apply(input, cx);
             None
         });
     }

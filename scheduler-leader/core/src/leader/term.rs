@@ -125,7 +125,7 @@ impl Term {
             ordinals: state.placement.ordinals.clone(),
             held: state.placement.held,
         };
-        term.feed(Input::Takeover(Box::new(takeover)), cx);
+        term.apply(Input::Takeover(Box::new(takeover)), cx);
         for (tenant, _) in &state.tenants {
             term.publisher.beat(Some(tenant), false, cx.actions);
         }
@@ -137,7 +137,7 @@ impl Term {
     }
 
     /// Applies an input: recorded, decided, and what was decided carried out.
-    pub(super) fn feed(&mut self, input: Input, cx: &mut Context<'_>) {
+    pub(super) fn apply(&mut self, input: Input, cx: &mut Context<'_>) {
         if self.leaving.is_some() || self.recorder.is_closed() {
             // The successor starts from the workers; what is decided now would be lost to replay.
             return;
@@ -223,7 +223,7 @@ impl Term {
             let placed = (slot, session);
             self.attainments.intent(cx.now, placed, first, &runs);
         }
-        self.feed(
+        self.apply(
             Input::Intent {
                 session,
                 first,
@@ -259,7 +259,7 @@ impl Term {
         if self.learning
             && let Some(changed) = self.learner.next(cx.now, cx.config)
         {
-            self.feed(Input::Profile(changed), cx);
+            self.apply(Input::Profile(changed), cx);
             cx.actions.push(Action::WriteProfile {
                 epoch: self.publisher.epoch,
                 profile: self.learner.profile(),
@@ -361,11 +361,11 @@ impl Term {
                 }
             }
             for input in self.clients.expired(cx.now) {
-                self.feed(input, cx);
+                self.apply(input, cx);
             }
         }
         for input in self.clients.second_thoughts() {
-            self.feed(input, cx);
+            self.apply(input, cx);
         }
         self.clients.refuse_waiting(&self.publisher, self.began, cx);
         if self.streams.are_sealed() {
@@ -385,7 +385,7 @@ impl Term {
     fn tick(&mut self, cx: &mut Context<'_>) {
         let due = self.tick_at.unwrap_or(cx.now);
         if self.scheduler.is_busy() || self.scheduler.awaits_tick() || self.scheduler.has_recent() {
-            self.feed(Input::Tick, cx);
+            self.apply(Input::Tick, cx);
             // A little late is made up for; who stood still for long does not make it all up.
             let next = due.saturating_add(TICK_NS);
             self.tick_at = Some(next.max(cx.now.saturating_sub(TICK_NS)));
@@ -425,14 +425,14 @@ impl Term {
         if self.scheduler.held() != held {
             self.placement.held = held;
             self.placement_changed = true;
-            self.feed(Input::Hold { held }, cx);
+            self.apply(Input::Hold { held }, cx);
         }
     }
 
     /// Orders by this profile from now on.
     pub(super) fn adopt(&mut self, profile: &Profile, cx: &mut Context<'_>) {
         self.learner.adopt(profile);
-        self.feed(Input::Profile(profile.clone()), cx);
+        self.apply(Input::Profile(profile.clone()), cx);
     }
 
     /// Begins to hand over.

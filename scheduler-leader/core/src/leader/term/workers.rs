@@ -30,7 +30,7 @@ impl Term {
         {
             let draining = member.draining;
             let incarnation = worker;
-            self.feed(
+            self.apply(
                 Input::Draining {
                     incarnation,
                     draining,
@@ -70,7 +70,7 @@ impl Term {
         if stream.sealed && due {
             stream.reported = Some((cx.now, report.clone()));
             let (incarnation, report) = (worker, report.clone());
-            self.feed(
+            self.apply(
                 Input::Report {
                     incarnation,
                     report,
@@ -100,7 +100,7 @@ impl Term {
                 grants: Rows(page.tail),
                 named: Rows(page.named),
             };
-            self.feed(input, cx);
+            self.apply(input, cx);
             self.ask_seal(worker, cx);
         }
     }
@@ -133,7 +133,7 @@ impl Term {
         let at_work = answer.sessions.iter().filter(|it| it.received > it.done);
         at_work.for_each(|it| self.resumed.want(it.session));
         let faults: Vec<_> = answer.faults.clone();
-        self.feed(
+        self.apply(
             Input::WorkerSealed {
                 incarnation: worker,
                 answer: Box::new(answer),
@@ -149,7 +149,7 @@ impl Term {
             self.meet(worker, cx);
         }
         for input in self.clients.waiting_opens() {
-            self.feed(input, cx);
+            self.apply(input, cx);
         }
         None
     }
@@ -191,7 +191,7 @@ impl Term {
         let stream = self.streams.get(&worker).filter(|stream| stream.sealed);
         let (accepted, chain) =
             stream.map_or((0, None), |stream| (stream.accepted, Some(stream.chain)));
-        self.feed(
+        self.apply(
             Input::WorkerLost {
                 incarnation: worker,
                 left,
