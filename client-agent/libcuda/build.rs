@@ -1,4 +1,4 @@
-//! Makes the driver API's exports of the table `symbols.txt`: a symbol that works is a function of
+//! The driver API's exports, made of the table `symbols.txt`: a symbol that works is a function of
 //! `src/api`, and missing there is an error of the compiler; one that is refused is exported too, and
 //! answers that it is not supported.
 

@@ -1,4 +1,4 @@
-//! From the broker to the actors.
+//! The gateway: messages of the broker, read and sent on to the actors.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! On which servers the copies of what is stored are.
+//! The copies of what is stored, and the servers that have them.
 
 use super::store::Storage;
 use super::table::Stored;

@@ -1,5 +1,5 @@
-//! Prepares images on threads of their own, where the device can have that: neither the bus nor what
-//! runs waits for a module that somebody has just sent, and no tenant for another's.
+//! The compiler: images prepared on threads of their own, where the device can have that. Neither the
+//! bus nor what runs waits for a module that was just received, and no tenant for another's.
 //!
 //! Each tenant has one image in preparation at a time, on a thread that yields to the device's; the
 //! system shares the processor among these threads. What an image may take is bounded, and it is given

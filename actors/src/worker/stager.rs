@@ -1,5 +1,5 @@
-//! Checks module images on a thread of its own: joining and hashing many megabytes must not keep the
-//! worker from the bus. Nor must giving memory back to the host.
+//! The stager: a thread that joins and hashes module images of many megabytes, and gives memory back
+//! to the host. Neither must keep the worker from the bus.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};

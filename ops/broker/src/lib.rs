@@ -1,4 +1,5 @@
-//! Finds, installs, configures and starts a real nats-server, and keeps the credentials for it.
+//! The broker's process: a real nats-server, found or installed, configured and started, and the
+//! credentials for it.
 //!
 //! ```no_run
 //! use broker::{Broker, BrokerConfig};

@@ -1,4 +1,4 @@
-//! Runs kernels of the suite when asked: a line `steady NAME` on stdin, a line `ok NANOSECONDS` on
+//! A runner of the suite's kernels: for a line `steady NAME` on stdin, a line `ok NANOSECONDS` on
 //! stdout. `warploom bench ptx` builds it with and without address checks and compares the two.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Whatever arrives on any subject, a leader goes on: no panic, no term lost, no grant made.
+//! Garbage on every subject: whatever arrives, a leader goes on, without a panic, a lost term or a grant.
 
 use bus_schemas::subject::{Admin, Subjects, ToLeader};
 use bus_schemas::{

@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order: who goes when, who is asked about when, and that everything
+//! Random events against a naive model: which slice goes when, which is asked about when, and that each
 //! goes once.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Parses and decodes PTX: `load FILE...` says of each file that it does not load, and why.
+//! A loader of PTX, without a device: `load FILE...` says of each file that it does not load, and why.
 //! `load -` reads modules from standard input, each ended by a NUL, and prints a line for each:
 //! empty, or why it does not load.
 

@@ -1,4 +1,4 @@
-//! Goes over an image and finds its items: by heads, braces and semicolons, past comments and strings.
+//! The scan of an image for its items: by heads, braces and semicolons, past comments and strings.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Receives spans as a collector does, OTLP over HTTP, and keeps of each what a measurement needs.
+//! A collector of spans, OTLP over HTTP, that keeps of each what a measurement needs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

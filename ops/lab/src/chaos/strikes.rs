@@ -1,4 +1,4 @@
-//! Carries out a plan: signals, links, streams, and what has to be undone again.
+//! The strikes of a plan, carried out: signals, links, streams, and what has to be undone again.
 
 use std::collections::BTreeMap;
 use std::future::Future;

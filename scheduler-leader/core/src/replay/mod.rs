@@ -1,4 +1,4 @@
-//! Recomputes the launch order from the record.
+//! The replay: the launch order, computed again from the record.
 
 mod anchor;
 mod anchoring;

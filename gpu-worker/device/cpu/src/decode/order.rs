@@ -1,5 +1,5 @@
-//! In which order the lanes of a warp that have parted run: the earliest block first, in an order in which a
-//! block comes behind all that lead to it.
+//! The order in which the lanes of a warp run that have parted: the earliest block first, in an order in
+//! which a block comes behind all that lead to it.
 //!
 //! As a rule that is the order of the text. Compilers also write a loop's end before its body, or
 //! what is behind a loop before the loop. In the order of the text, lanes that are done with the body would run

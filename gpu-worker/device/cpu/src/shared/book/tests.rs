@@ -1,4 +1,4 @@
-//! Whatever sessions do, the charges are the bytes that are stored.
+//! The book of shares against a naive count: whatever sessions do, the charges are the bytes that are stored.
 
 use proptest::prelude::*;
 
