@@ -40,8 +40,8 @@ pub const IMAGES: usize = 64;
 pub const WEIGHTS: usize = 128;
 /// Modules loaded by one session at a time.
 pub const MODULES: u32 = 4_096;
-/// Grants in one order message at most.
-pub const ORDER_GRANTS: usize = 512;
+/// Grants in one grant batch at most.
+pub const BATCH_GRANTS: usize = 512;
 /// Reports in one done message at most.
 pub const DONE_REPORTS: usize = 1_024;
 /// Values of each entry of the state bucket that are kept, the latest among them: the profile's

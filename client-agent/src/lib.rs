@@ -100,9 +100,9 @@ impl Client {
     /// # Errors
     /// What the leader answers.
     pub async fn open_devices_async(&self, devices: u32) -> Result<Vec<Session>> {
-        let lines = self.agent.open(devices).await?;
-        let session = |line| Session::new(line, Arc::clone(&self.images), self.patience);
-        Ok(lines.into_iter().map(session).collect())
+        let channels = self.agent.open(devices).await?;
+        let session = |channel| Session::new(channel, Arc::clone(&self.images), self.patience);
+        Ok(channels.into_iter().map(session).collect())
     }
 
     /// Name of the connection at the broker.

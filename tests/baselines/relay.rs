@@ -1,4 +1,4 @@
-//! The baseline of a synchronous launch: a bare relay over NATS, each party a process of its own.
+//! The baseline of a synchronous launch: a bare relay over NATS, each side a process of its own.
 //!
 //! `relay hop FROM TO BYTES` answers every message on FROM with one of BYTES bytes on TO.
 //! `relay client TO FROM BYTES ROUNDS` sends BYTES bytes to TO and waits for what comes back on

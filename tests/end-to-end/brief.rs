@@ -67,9 +67,9 @@ fn agree(loaded: &LoadedCluster) {
     for file in ["run.record", "run.csv"] {
         tool.well(&["order", "export", "--out", file]);
     }
-    let verdict = tool.json(&["order", "verify", "run.record"]).remove(0);
-    assert!(verdict["first"].is_null(), "{verdict}");
-    let digest = verdict["digest"].as_str().expect("a digest");
+    let check = tool.json(&["order", "verify", "run.record"]).remove(0);
+    assert!(check["first"].is_null(), "{check}");
+    let digest = check["digest"].as_str().expect("a digest");
     let replayed = tool
         .json(&[
             "replay",
@@ -81,7 +81,7 @@ fn agree(loaded: &LoadedCluster) {
             "run.order",
         ])
         .remove(0);
-    for found in [&verdict, &replayed] {
+    for found in [&check, &replayed] {
         assert_eq!(found["skipped"], 0, "{found}");
         assert_eq!(found["adopted"], replayed["adopted"], "{found}");
     }

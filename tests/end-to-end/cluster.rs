@@ -18,7 +18,7 @@ const MANY: u64 = 500;
 const FEW: u64 = 100;
 const KERNEL: &str = include_str!("../../ops/lab/src/bench/long.ptx");
 
-/// Runs a command of an administrator of a loaded's cluster.
+/// Runs a command of an administrator of a loaded cluster.
 pub(crate) fn administrator(loaded: &LoadedCluster, arguments: &[&str]) -> Output {
     let cluster = &loaded.demo.cluster;
     warploom(&cluster.options().state_dir)

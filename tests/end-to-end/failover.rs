@@ -213,11 +213,11 @@ async fn a_worker_told_to_stop_finishes_what_it_was_granted() {
     let (replayed, evidence) = loaded.demo.collect(&[]).await.expect("the record replays");
     // Every position it accepted has ended, as the record has it.
     assert_eq!(replayed.positions, evidence.started.len() as u64);
-    let verdict = evidence.verify();
-    let faults = (verdict.duplicated, verdict.reordered);
+    let check = evidence.verify();
+    let faults = (check.duplicated, check.reordered);
     assert!(
-        faults == (0, 0) && verdict.disagreements.is_empty(),
-        "{verdict:?}"
+        faults == (0, 0) && check.disagreements.is_empty(),
+        "{check:?}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! A CUDA program on a loaded's cluster without `warploom run`, as docs/howto/programs.md has it:
+//! A CUDA program on a loaded cluster without `warploom run`, as docs/howto/programs.md has it:
 //! some variables suffice.
 
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,7 @@ use crate::run::text;
 /// How long a program may take to do or say something.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// A program with the variables that lead it to a loaded's cluster, as a tenant.
+/// A program with the variables that lead it to a loaded cluster, as a tenant.
 pub(crate) fn command(loaded: &LoadedCluster, tenant: &str, dir: &Path, program: &Path) -> Command {
     let credentials = broker::Credentials::load(&loaded.demo.cluster.credentials());
     let credentials = credentials.expect("credentials");

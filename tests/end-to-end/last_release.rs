@@ -173,7 +173,7 @@ impl Build<'_> {
         });
     }
 
-    /// The launches that the accounts have.
+    /// The launches that the usage blocks have.
     fn launches(&self) -> u64 {
         let printed = self.prints(&["usage", "--json"]);
         let total = printed.lines().last().unwrap_or_default();
@@ -229,7 +229,7 @@ fn what_either_build_left_is_served_replayed_and_verified_by_the_other() {
     for (turn, build) in [&theirs, &ours, &theirs, &ours].into_iter().enumerate() {
         let mut up = build.up();
         if let Some((before, digest)) = left.take() {
-            // The order goes on where the other's ended, and so do settings and accounts.
+            // The order goes on where the other's ended, and so do settings and usage.
             build.reads(&digest);
             let tenants = build.prints(&["tenant", "list"]);
             assert!(tenants.contains("extra"), "{tenants}");

@@ -232,13 +232,13 @@ impl LoadedCluster {
             Err(error) => self.panic(&format!("{error:#}")),
         };
         submitted_by_guests(&mut evidence);
-        let mut verdict = evidence.verify();
+        let mut check = evidence.verify();
         // Whom we killed is our own affair.
-        verdict
+        check
             .disagreements
             .retain(|what| !what.contains("nobody was killed"));
-        if !verdict.is_clean() {
-            self.panic(&format!("{verdict:#?}"));
+        if !check.is_clean() {
+            self.panic(&format!("{check:#?}"));
         }
         let chains = evidence.chains();
         if chains.digest != chains.replay_digest || replayed.skipped > 0 {

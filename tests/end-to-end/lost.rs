@@ -20,9 +20,9 @@ use crate::run::text;
 fn verified(loaded: &LoadedCluster, source: Option<&Path>) -> BTreeMap<Incarnation, Value> {
     let mut arguments = vec!["order", "verify", "--json"];
     arguments.extend(source.and_then(Path::to_str));
-    let verdict = objects(loaded, &arguments).remove(0);
-    assert!(verdict["first"].is_null(), "{verdict}");
-    let gpus = verdict["gpus"].as_array().expect("a list").iter();
+    let check = objects(loaded, &arguments).remove(0);
+    assert!(check["first"].is_null(), "{check}");
+    let gpus = check["gpus"].as_array().expect("a list").iter();
     let by_worker = gpus.map(|gpu| {
         let worker = gpu["incarnation"].as_str().expect("an id");
         (worker.parse().expect("an id"), gpu.clone())

@@ -1,5 +1,5 @@
 //! Workers come and go while tenants are at work: who joins gets sessions, who is drained keeps what
-//! it has, who dies takes its own with it; and the order and the accounts hold over all of them.
+//! it has, who dies takes its own with it; and the order and the usage hold over all of them.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Output, Stdio};
@@ -96,7 +96,7 @@ impl Ledger {
         *self.0.entry((tenant.to_owned(), device.gpu)).or_default() += device.launches();
     }
 
-    /// Compares with what `warploom usage` says, gpu by gpu. Of a worker that was killed the accounts
+    /// Compares with what `warploom usage` says, gpu by gpu. Of a worker that was killed the blocks
     /// end with its last block; of all others they have everything.
     fn agrees(&self, loaded: &LoadedCluster, killed: &[(u32, Incarnation)]) {
         let mut rows = objects(loaded, &["usage", "--json", "--by", "tenant,gpu"]);
@@ -143,15 +143,15 @@ async fn order_holds(loaded: &LoadedCluster, workers: usize, killed: &[(u32, Inc
         status.recorded == status.input
     })
     .await;
-    let verdict = objects(loaded, &["order", "verify", "--json"]).remove(0);
-    assert!(verdict["first"].is_null(), "{verdict}");
+    let check = objects(loaded, &["order", "verify", "--json"]).remove(0);
+    assert!(check["first"].is_null(), "{check}");
     let replayed = objects(loaded, &["replay", "--json"]).remove(0);
-    assert_eq!(replayed["digest"], verdict["digest"]);
+    assert_eq!(replayed["digest"], check["digest"]);
     let file = loaded.demo.cluster.options().state_dir.join("run.jsonl");
     let shown = file.to_str().expect("a path");
     done(loaded, &["order", "export", "--out", shown]);
     let rows: Vec<Value> = warploom_cli::evidence::read_lines(&file).expect("rows");
-    let gpus = verdict["gpus"].as_array().expect("a list");
+    let gpus = check["gpus"].as_array().expect("a list");
     let ids = gpus.iter().map(|gpu| {
         let worker = gpu["incarnation"].as_str().expect("an id");
         worker.parse::<Incarnation>().expect("an id")
@@ -169,7 +169,7 @@ async fn order_holds(loaded: &LoadedCluster, workers: usize, killed: &[(u32, Inc
             heard.then_some(tails)
         })
         .await;
-    assert_eq!((gpus.len(), heard.len()), (workers, workers), "{verdict}");
+    assert_eq!((gpus.len(), heard.len()), (workers, workers), "{check}");
     for (gpu, id) in gpus.iter().zip(&ids) {
         let (position, chain) = heard[id];
         let mut own = rows

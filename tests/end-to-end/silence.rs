@@ -44,7 +44,7 @@ async fn what_nobody_answers_is_not_nothing() {
         server.resume().expect("it goes on");
     }
     let asked = [
-        ("the accounts", books),
+        ("the usage blocks", books),
         ("kernels", records),
         ("profiles", versions),
         ("the record", blocks),

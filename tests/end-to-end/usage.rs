@@ -1,4 +1,4 @@
-//! `warploom usage`: the accounts add up, whoever was killed.
+//! `warploom usage`: the usage adds up, whoever was killed.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -52,7 +52,7 @@ fn adds_up(loaded: &LoadedCluster) -> f64 {
 }
 
 #[tokio::test]
-async fn accounts_add_up_although_a_leader_is_killed_and_a_worker_leaves() {
+async fn usage_adds_up_although_a_leader_is_killed_and_a_worker_leaves() {
     let plans = [plan("a", "search", 1), plan("b", "train", 3)];
     let mut loaded = LoadedCluster::start_with(2, 1, &plans, SETTINGS).await;
     loaded.progress(3, SOON).await;
@@ -66,7 +66,7 @@ async fn accounts_add_up_although_a_leader_is_killed_and_a_worker_leaves() {
         .stop(SOON)
         .expect("it drains");
     adds_up(&loaded);
-    // The accounts have what the worker said last to whoever listened.
+    // The usage blocks have what the worker sent last to whoever listened.
     let (rows, below) = table(&loaded, "tenant");
     assert_eq!(below["ended_without_last_block"], serde_json::json!([]));
     // What it said last may still be on its way to the observer.
@@ -281,7 +281,7 @@ async fn what_is_old_is_folded_to_days() {
     append(subjects.usage_days(), &fold.finish()[0]).await;
     let of_worker = subjects.usage_blocks(Incarnation(0xfed));
     let name = subjects.usage_stream();
-    let stream = jetstream.get_stream(&name).await.expect("the accounts");
+    let stream = jetstream.get_stream(&name).await.expect("the usage stream");
     let begin = stream.cached_info().state.last_sequence - 120;
     let purge = stream.purge().sequence(begin + 20).filter(&of_worker);
     assert!(purge.await.expect("purged").purged >= 19);

@@ -51,7 +51,7 @@ pub(super) async fn watch(storage: Storage, subjects: Subjects, router: Rc<Route
             }
             Err(error) => {
                 if let Some(unsaid) = repeated.happened(Instant::now()) {
-                    tracing::warn!(error, unsaid, "old accounts cannot be folded");
+                    tracing::warn!(error, unsaid, "old usage cannot be folded");
                 }
             }
         }
@@ -126,7 +126,7 @@ async fn fold(
     let purge = stream.purge().sequence(last + 1).filter(subject);
     let purged = purge.await.map_err(|error| error.to_string())?.purged;
     let days = blocks.len();
-    tracing::info!(subject, purged, days, "old accounts are folded");
+    tracing::info!(subject, purged, days, "old usage is folded");
     Ok(())
 }
 
@@ -173,8 +173,8 @@ impl Pages {
             return Ok(None);
         }
         let next = tokio::time::timeout(STALL, self.messages.next()).await;
-        let message = next.map_err(|_| "the accounts' stream stalls")?;
-        let message = message.ok_or("the accounts' stream ends early")?;
+        let message = next.map_err(|_| "the usage stream stalls")?;
+        let message = message.ok_or("the usage stream ends early")?;
         let message = message.map_err(|error| error.to_string())?;
         let info = message.info().map_err(|error| error.to_string())?;
         (self.left, self.sequence) = (info.pending, info.stream_sequence);

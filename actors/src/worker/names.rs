@@ -61,7 +61,7 @@ impl Module {
     }
 }
 
-/// Bytes of a function's name that the accounts keep.
+/// Bytes of a function's name that usage blocks keep.
 const NAME_BYTES: usize = 512;
 /// Kernel keys whose names were given on, at most: after so many they are given on again.
 const NAMED: usize = 1 << 16;

@@ -20,7 +20,7 @@ use crate::timer::nanos;
 use telemetry::Telemetry;
 
 const USAGE: Duration = Duration::from_millis(250);
-/// A block of the accounts is not cut while so many wait to be recorded: the next one has it all.
+/// A usage block is not cut while so many wait to be recorded: the next one has it all.
 const WAITING: usize = 1;
 const MEASURED: Duration = Duration::from_millis(100);
 /// Between two turns of kernels' records, and kernels in one.
@@ -93,7 +93,7 @@ pub(super) struct VramPager {
     pub(super) gpu: GpuId,
     pub(super) usage_appender: UsageAppender,
     pub(super) kernels: KernelRecords,
-    /// Between two blocks of the accounts.
+    /// Between two usage blocks.
     pub(super) metering: Duration,
     /// Memory that sessions hold, for the heartbeats.
     pub(super) resident: Arc<AtomicU64>,
@@ -133,7 +133,7 @@ impl VramPager {
         self.outgoing.publish(self.usage.clone(), encode(&usage));
     }
 
-    /// Hands the next blocks of the accounts to the appender.
+    /// Hands the next usage blocks to the appender.
     fn cut(&mut self, last: bool) {
         if self.usage_appender.waiting() >= WAITING && !last {
             return;

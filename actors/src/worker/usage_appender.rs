@@ -1,4 +1,4 @@
-//! Blocks of the accounts on their way into their stream: one after the other, each appended again
+//! Usage blocks on their way into their stream: one after the other, each appended again
 //! until it is acknowledged.
 
 use std::cell::RefCell;
@@ -80,7 +80,7 @@ impl UsageAppender {
                 .publish_with_headers(subject, headers, bytes.clone());
             let published = tokio::task::unconstrained(publish).now_or_never();
             if !matches!(published, Some(Ok(()))) {
-                tracing::warn!(number, "the last of the accounts may be lost");
+                tracing::warn!(number, "the last usage may be lost");
             }
         }
     }
@@ -95,7 +95,7 @@ impl Drop for UsageAppender {
 impl Queue {
     async fn work(self: Rc<Self>) {
         if let Err(error) = self.storage.stream(Stored::Usage).await {
-            tracing::debug!(error, "the accounts' stream is not there yet");
+            tracing::debug!(error, "the usage stream is not there yet");
         }
         let mut repeated = Repeated::default();
         loop {
@@ -111,7 +111,7 @@ impl Queue {
                 }
                 Err(error) => {
                     if let Some(unsaid) = repeated.happened(Instant::now()) {
-                        tracing::warn!(number, error, unsaid, "the accounts are not recorded yet");
+                        tracing::warn!(number, error, unsaid, "usage is not recorded yet");
                     }
                     tokio::time::sleep(PAUSE).await;
                 }

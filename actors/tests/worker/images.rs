@@ -26,7 +26,7 @@ async fn a_large_image_may_be_used_as_soon_as_it_is_acknowledged() {
 }
 
 /// What the worker says of the image of a transfer: that the device can run it, or why it cannot.
-async fn verdict(driven: &mut DrivenWorker, transfer: u64) -> Option<Failure> {
+async fn refusal(driven: &mut DrivenWorker, transfer: u64) -> Option<Failure> {
     let refused = |ack: &WorkerAck<'_>| {
         let of_it = ack.refused.iter().find(|it| it.transfer == transfer);
         of_it.map(|it| it.failure.clone())
@@ -49,16 +49,16 @@ async fn a_client_is_told_what_the_device_makes_of_an_image() {
             transfer += 1;
             let hash = ModuleHash::of(image);
             driven.stage(session, transfer, image, Some(hash)).await;
-            let code = verdict(&mut driven, transfer).await.map(|why| why.code);
+            let code = refusal(&mut driven, transfer).await.map(|why| why.code);
             assert_eq!(code, (image == BROKEN).then_some(Code::BadModule));
         }
     }
     // Asked again, as if the answer had been lost.
     driven.offer(2, 4, BROKEN).await;
-    let why = verdict(&mut driven, 4).await.expect("it is refused");
+    let why = refusal(&mut driven, 4).await.expect("it is refused");
     assert_eq!(why.detail, "line 1, column 1: no module");
     driven.offer(1, 1, IMAGE).await;
-    assert_eq!(verdict(&mut driven, 1).await, None);
+    assert_eq!(refusal(&mut driven, 1).await, None);
     // The session goes on.
     let load = Op::LoadModule {
         slot: 0,

@@ -230,7 +230,7 @@ impl Message for Refusal {
     const ARRAY: bool = false;
 }
 
-/// Worker to leader: the answer to a seal; also sent, refused, to a stale order.
+/// Worker to leader: the answer to a seal; also sent, refused, to a leader whose grant batch was stale.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealReply {
     /// Wire version.

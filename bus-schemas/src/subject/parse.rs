@@ -12,7 +12,7 @@ pub enum LeaderSubject {
     Done(Incarnation),
     /// [`crate::WorkerBeat`].
     WorkerBeat(Incarnation),
-    /// [`crate::Refusal`] from a worker to a stale order.
+    /// [`crate::Refusal`] from a worker whose grant batch was stale, to its leader.
     Refusal(Incarnation),
     /// [`crate::Measured`] from a worker.
     Measured(Incarnation),

@@ -70,6 +70,13 @@ impl Session {
         &self.channel
     }
 
+    /// As [`Session::channel`], under its name before.
+    #[deprecated(note = "renamed to `channel`")]
+    #[must_use]
+    pub fn line(&self) -> &Arc<SessionChannel> {
+        self.channel()
+    }
+
     /// Why the session can run no more, if that is so.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {

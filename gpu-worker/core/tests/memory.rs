@@ -28,10 +28,10 @@ fn quota_is_the_tenants_over_all_its_sessions() {
         MemoryDecision::Fits
     );
     assert_eq!(pager.charged_to(&a), 2_048);
-    let verdict = pager.admit(2, SessionId(2), &[alloc(1, 0, 2_048), alloc(2, 4_096, 1)]);
+    let decision = pager.admit(2, SessionId(2), &[alloc(1, 0, 2_048), alloc(2, 4_096, 1)]);
     assert!(
-        matches!(verdict, MemoryDecision::Refused(2, ref f) if f.code == Code::Quota),
-        "{verdict:?}"
+        matches!(decision, MemoryDecision::Refused(2, ref f) if f.code == Code::Quota),
+        "{decision:?}"
     );
     pager.close(0, SessionId(1));
     assert_eq!(pager.charged_to(&a), 2_048);
@@ -63,19 +63,19 @@ fn the_blocks_of_a_launch_count_while_it_runs_and_take_more_where_there_is_room(
     pager.completed(1, 2, SessionId(2), 0, false);
     pager.completed(1, 1, SessionId(1), 1_024, false);
     assert_eq!(pager.charged_to(&a), 1_024, "given back");
-    let verdict = pager.admit(
+    let decision = pager.admit(
         3,
         SessionId(1),
         &[alloc(3, 4_096, 1), launch(4, 3_000, 3_000)],
     );
     assert!(
-        matches!(verdict, MemoryDecision::Refused(4, ref f) if f.code == Code::Quota),
-        "{verdict:?}"
+        matches!(decision, MemoryDecision::Refused(4, ref f) if f.code == Code::Quota),
+        "{decision:?}"
     );
-    let verdict = pager.admit(3, SessionId(2), &[launch(3, 9_000, 9_000)]);
+    let decision = pager.admit(3, SessionId(2), &[launch(3, 9_000, 9_000)]);
     assert!(
-        matches!(verdict, MemoryDecision::Refused(3, ref f) if f.code == Code::OutOfMemory),
-        "{verdict:?}"
+        matches!(decision, MemoryDecision::Refused(3, ref f) if f.code == Code::OutOfMemory),
+        "{decision:?}"
     );
     pager.close(2, SessionId(1));
     pager.close(2, SessionId(2));
@@ -211,7 +211,7 @@ proptest! {
                         }
                     }
                     position += 1;
-                    let verdict = pager.admit(position, SessionId(session), &slice);
+                    let decision = pager.admit(position, SessionId(session), &slice);
                     for (at, granted) in pager.take_granted() {
                         for need in &mut slice {
                             if let Need::Launch { op, least, most } = need && *op == at {
@@ -220,7 +220,7 @@ proptest! {
                             }
                         }
                     }
-                    match verdict {
+                    match decision {
                         MemoryDecision::Fits => holder.slices.push_back((position, slice)),
                         MemoryDecision::Wait => {
                             let busy = holders.values().any(|h| !h.slices.is_empty());

@@ -1,4 +1,4 @@
-//! The use of tenants, as the workers' accounts have it: read from the stream, grouped and summed.
+//! The use of tenants, as the workers' usage blocks have it: read from the stream, grouped and summed.
 
 mod losses;
 mod reading;

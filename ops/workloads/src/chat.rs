@@ -10,7 +10,7 @@ mod reference;
 
 use crate::compare::read_into;
 use crate::gpu::Launches;
-use crate::{Error, Gpu, Random, Tolerance, Verification, Workload};
+use crate::{Error, Gpu, SplitMix64, Tolerance, Verification, Workload};
 use device::OnDevice;
 use model::{CONTEXT, Model, VOCABULARY};
 use reference::Reference;
@@ -30,7 +30,7 @@ const ANSWER: usize = (VOCABULARY + 1) * 4;
 /// Greedy decoding, one token a request.
 pub struct Chat {
     model: Model,
-    random: Random,
+    random: SplitMix64,
     seed: u64,
     reference: Reference,
     device: Option<OnDevice>,
@@ -46,7 +46,7 @@ impl Chat {
     /// A model with the weights of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed ^ 0x0000_c4a7);
+        let mut random = SplitMix64::new(seed ^ 0x0000_c4a7);
         Self {
             model: Model::new(&mut random),
             random,
@@ -170,7 +170,7 @@ mod tests {
         (chat, expected)
     }
 
-    fn verdict(chat: &mut Chat) -> Verification {
+    fn verification(chat: &mut Chat) -> Verification {
         Workload::<crate::gpu::tests::NoGpu>::verify(chat)
     }
 
@@ -178,7 +178,7 @@ mod tests {
     fn the_right_answer_is_verified() {
         let (mut chat, _) = answered(3);
         assert_eq!(
-            verdict(&mut chat),
+            verification(&mut chat),
             Verification {
                 verified: true,
                 detail: None
@@ -193,7 +193,7 @@ mod tests {
         let wrong = (largest(&expected).0 + 1) % VOCABULARY;
         let value = expected[wrong] - 0.01;
         chat.answer[4 * wrong..4 * wrong + 4].copy_from_slice(&value.to_le_bytes());
-        assert!(!verdict(&mut chat).verified);
+        assert!(!verification(&mut chat).verified);
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
         let (mut chat, expected) = answered(3);
         let token = (largest(&expected).0 as u32 + 1) % VOCABULARY as u32;
         chat.answer[4 * VOCABULARY..].copy_from_slice(&token.to_le_bytes());
-        assert!(!verdict(&mut chat).verified);
+        assert!(!verification(&mut chat).verified);
     }
 
     #[test]

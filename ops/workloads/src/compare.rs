@@ -129,7 +129,7 @@ mod tests {
     proptest! {
         #[test]
         fn products_agree_with_double_precision(seed: u64, m in 1usize..9, n in 1usize..9, k in 1usize..40) {
-            let mut random = crate::Random::new(seed);
+            let mut random = crate::SplitMix64::new(seed);
             let (a, b) = (random.vector(m * k, 1.0), random.vector(k * n, 1.0));
             let exact: Vec<f32> = (0..m * n)
                 .map(|i| (0..k).map(|j| f64::from(a[i / n * k + j]) * f64::from(b[j * n + i % n])).sum::<f64>() as f32)

@@ -6,7 +6,9 @@
 
 use crate::compare::{matmul, read_into, to_bytes, words_to_bytes};
 use crate::gpu::Launches;
-use crate::{Error, FunctionId, Gpu, Params, Random, Tolerance, Verification, Workload, kernels};
+use crate::{
+    Error, FunctionId, Gpu, Params, SplitMix64, Tolerance, Verification, Workload, kernels,
+};
 
 const NAME: &str = "search";
 
@@ -111,8 +113,8 @@ impl Search {
     /// Documents, words and queries of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed ^ 0x5ea7_c400);
-        let batch = |random: &mut Random| Batch {
+        let mut random = SplitMix64::new(seed ^ 0x5ea7_c400);
+        let batch = |random: &mut SplitMix64| Batch {
             words: (0..QUERIES * WORDS)
                 .map(|_| random.below(VOCABULARY as u32))
                 .collect(),
@@ -205,7 +207,7 @@ mod tests {
         )
     }
 
-    fn verdict(search: &mut Search) -> Verification {
+    fn verification(search: &mut Search) -> Verification {
         Workload::<crate::gpu::tests::NoGpu>::verify(search)
     }
 
@@ -225,17 +227,17 @@ mod tests {
         let mut search = Search::new(4);
         for round in 0..2 * BATCHES {
             search.answer = to_bytes(&expected(&search, round % BATCHES));
-            assert!(verdict(&mut search).verified);
+            assert!(verification(&mut search).verified);
         }
         // The answer of another batch is wrong, and so is one value anywhere.
         search.answer = to_bytes(&expected(&search, 1));
-        assert!(!verdict(&mut search).verified);
+        assert!(!verification(&mut search).verified);
         for at in [0, 12_345, QUERIES * DOCUMENTS - 1] {
             let mut ranks = expected(&search, search.next);
             ranks[at] *= 1.001;
             search.answer = to_bytes(&ranks);
-            let verdict = verdict(&mut search);
-            assert!(!verdict.verified && verdict.detail.is_some());
+            let verification = verification(&mut search);
+            assert!(!verification.verified && verification.detail.is_some());
         }
     }
 }

@@ -10,7 +10,7 @@ mod shape;
 
 use crate::compare::{matmul, read_into, transpose};
 use crate::gpu::Launches;
-use crate::{Error, Gpu, Random, Tolerance, Verification, Workload};
+use crate::{Error, Gpu, SplitMix64, Tolerance, Verification, Workload};
 use device::OnDevice;
 use shape::{
     BATCHES, Batch, DECAY, HIDDEN, INPUTS, OUTPUTS, RATE, SAMPLES, STATE, WEIGHTS1, WEIGHTS2,
@@ -44,13 +44,13 @@ impl Train {
     /// Samples, targets and initial weights of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed ^ 0x0007_2a19);
-        let layer = |random: &mut Random, rows: usize, columns: usize| {
+        let mut random = SplitMix64::new(seed ^ 0x0007_2a19);
+        let layer = |random: &mut SplitMix64, rows: usize, columns: usize| {
             random.vector(rows * columns, (3.0 / rows as f32).sqrt())
         };
         // What is to be learned: a linear map.
         let teacher = layer(&mut random, INPUTS, OUTPUTS);
-        let batch = |random: &mut Random| {
+        let batch = |random: &mut SplitMix64| {
             let samples = random.vector(SAMPLES * INPUTS, 1.0);
             let targets = matmul(&samples, &teacher, SAMPLES, OUTPUTS, INPUTS);
             Batch { samples, targets }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::compare::to_bytes;
 
-    fn verdict(train: &mut Train) -> Verification {
+    fn verification(train: &mut Train) -> Verification {
         Workload::<crate::gpu::tests::NoGpu>::verify(train)
     }
 
@@ -195,16 +195,16 @@ mod tests {
         let mut train = Train::new(5);
         for step in 0..2 * EPOCH {
             train.answer = to_bytes(train.expected(step % EPOCH));
-            assert!(verdict(&mut train).verified);
+            assert!(verification(&mut train).verified);
         }
         // A step left out or done twice is wrong, and so is one value anywhere.
         train.answer = to_bytes(train.expected(1));
-        assert!(!verdict(&mut train).verified);
+        assert!(!verification(&mut train).verified);
         for at in [0, WEIGHTS1 + 3, STATE - 1] {
             let mut state = train.expected(train.step).to_vec();
             state[at] += 1e-3 * state[at].abs().max(0.1);
             train.answer = to_bytes(&state);
-            assert!(!verdict(&mut train).verified);
+            assert!(!verification(&mut train).verified);
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// The verdict on what a comparison found: nothing means verified.
+    /// The result of a comparison: nothing found means verified.
     pub(crate) fn from_difference(detail: Option<String>) -> Self {
         Self {
             verified: detail.is_none(),

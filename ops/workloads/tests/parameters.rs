@@ -6,7 +6,7 @@ use workloads::{FunctionId, Gpu, ModuleId, NAMES, by_name, checks, kernels};
 
 /// A device that runs nothing and reads as zeros, but looks at every launch.
 #[derive(Default)]
-struct Clerk {
+struct ParameterChecker {
     modules: Vec<ptx::ModuleInfo>,
     functions: Vec<(String, u32)>,
     allocated: u64,
@@ -17,7 +17,7 @@ struct Clerk {
 #[error("{0}")]
 struct Mistake(String);
 
-impl Gpu for Clerk {
+impl Gpu for ParameterChecker {
     type Error = Mistake;
 
     fn load(&mut self, image: &[u8]) -> Result<ModuleId, Mistake> {
@@ -93,10 +93,13 @@ fn every_image_is_read_by_our_own_parser() {
 #[test]
 fn workloads_pass_what_their_kernels_take_and_see_that_nothing_ran() {
     for name in NAMES {
-        let (mut clerk, mut workload) = (Clerk::default(), by_name(name, 3).expect("known"));
-        workload.prepare(&mut clerk).expect("prepared");
+        let (mut checker, mut workload) = (
+            ParameterChecker::default(),
+            by_name(name, 3).expect("known"),
+        );
+        workload.prepare(&mut checker).expect("prepared");
         for _ in 0..3 {
-            let outcome = workload.request(&mut clerk).expect("every launch fits");
+            let outcome = workload.request(&mut checker).expect("every launch fits");
             assert!(!outcome.verified, "{name}: zeros are not its result");
             assert!(outcome.launches > 0 && outcome.launches < 60);
         }
@@ -105,21 +108,21 @@ fn workloads_pass_what_their_kernels_take_and_see_that_nothing_ran() {
             .find(|image| image.name == name)
             .expect("an image");
         let own: BTreeSet<String> = image.entries.iter().map(|e| (*e).to_owned()).collect();
-        assert_eq!(clerk.launched, own, "{name}");
+        assert_eq!(checker.launched, own, "{name}");
     }
 }
 
 #[test]
 fn checks_pass_what_their_kernels_take_and_see_that_nothing_ran() {
-    for check in checks::all::<Clerk>() {
-        let mut clerk = Clerk::default();
-        match (check.run)(&mut clerk) {
+    for check in checks::all::<ParameterChecker>() {
+        let mut checker = ParameterChecker::default();
+        match (check.run)(&mut checker) {
             Err(checks::CheckFailure::Wrong(_)) => {}
             Err(checks::CheckFailure::Device(mistake)) => panic!("{:?}: {mistake}", check.entries),
             // It has no result that could be wrong.
             Ok(()) if check.entries == ["empty"] => {}
             Ok(()) => panic!("{:?}: zeros passed", check.entries),
         }
-        assert!(!clerk.launched.is_empty(), "{:?}", check.entries);
+        assert!(!checker.launched.is_empty(), "{:?}", check.entries);
     }
 }

@@ -46,7 +46,7 @@ type Ending = (Result<Stats, LaunchError>, Vec<u8>);
 /// What a module did: how each entry ended, and the bytes of the session's buffer and of the
 /// module's own variables.
 #[derive(Debug, PartialEq)]
-struct Deeds {
+struct RunResult {
     endings: Vec<Ending>,
     memory: Vec<Vec<u8>>,
 }
@@ -77,7 +77,7 @@ fn launch(
 }
 
 /// Runs every entry.
-fn run(program: &Arc<Program>, module: &ParsedModule<'_>, seed: u64) -> Option<Deeds> {
+fn run(program: &Arc<Program>, module: &ParsedModule<'_>, seed: u64) -> Option<RunResult> {
     let mut memory = Memory::new(BASE, 128 << 20, 32 << 20).ok()?;
     memory.alloc(BASE, BUFFER).ok()?;
     let start: Vec<u8> = (0..BUFFER).map(|at| ((at * 7) >> 3) as u8).collect();
@@ -112,7 +112,7 @@ fn run(program: &Arc<Program>, module: &ParsedModule<'_>, seed: u64) -> Option<D
         bytes.push(out);
     }
     instance.release(&mut memory);
-    Some(Deeds {
+    Some(RunResult {
         endings,
         memory: bytes,
     })
@@ -142,7 +142,8 @@ pub(crate) fn exercise(bytes: &[u8]) {
     for isa in [Isa::Avx2].into_iter().chain(portable) {
         let other = Program::build_for(&module, isa).expect("it decoded before");
         let did = run(&other, &module, seed);
-        let endings = |deeds: &Option<Deeds>| deeds.as_ref().map(|it| format!("{:?}", it.endings));
+        let endings =
+            |result: &Option<RunResult>| result.as_ref().map(|it| format!("{:?}", it.endings));
         assert!(
             did == found,
             "{isa:?} {:?}\nnative {:?}",

@@ -255,7 +255,7 @@ pub enum Action {
     SendAck(Box<AckMessage>),
     /// The answer to the seal just told of.
     SealReply(Box<SealReply>),
-    /// To the leader whose order was refused.
+    /// To the leader whose grant batch was refused.
     Refuse(Refusal),
     /// To a client: a failure about a session it may not speak for, or that is gone.
     Reject {

@@ -1,4 +1,4 @@
-//! Messages of leaders (orders, the end) and the reports to them.
+//! Messages of leaders (grant batches, the end) and the reports to them.
 
 use bus_schemas::{
     Epoch, GrantBatch, LeaderId, Leave, Lost, Outcome, Received, Refusal, SealedGrant,

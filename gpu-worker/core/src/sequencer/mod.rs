@@ -186,7 +186,7 @@ impl Sequencer {
             return;
         }
         match event {
-            Event::GrantBatch(order) => self.on_grants(now, order, actions),
+            Event::GrantBatch(batch) => self.on_grants(now, batch, actions),
             Event::Seal(seal) => self.on_seal(now, seal, actions),
             Event::Lost(lost) => self.on_lost(lost, actions),
             Event::Leave(leave) => self.on_leave(now, leave, actions),

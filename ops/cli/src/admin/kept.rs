@@ -82,7 +82,7 @@ mod tests {
     use crate::exit;
 
     const KEPT: Kept = Kept {
-        what: "the accounts",
+        what: "the usage blocks",
         code: "E-ACCOUNTS",
     };
 

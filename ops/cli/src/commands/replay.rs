@@ -61,7 +61,7 @@ pub struct ReplaySummary {
     pub gap_positions: u64,
     /// Recorded gaps.
     pub gaps: u64,
-    /// Reigns.
+    /// Terms.
     pub epochs: u64,
     /// Inputs applied.
     pub inputs: u64,
@@ -110,7 +110,7 @@ pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Resul
         }
         output::line(format_args!("launch order {}", found.digest))?;
         output::line(format_args!(
-            "{} positions from {} inputs, reigns: {}; {} adopted, {} skipped, gaps: {} of {} positions",
+            "{} positions from {} inputs, terms: {}; {} adopted, {} skipped, gaps: {} of {} positions",
             found.positions,
             found.inputs,
             found.epochs,

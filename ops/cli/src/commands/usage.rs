@@ -44,11 +44,11 @@ pub struct UsageArgs {
     pub csv: bool,
 }
 
-/// Prints the accounts.
+/// Prints the usage.
 ///
 /// # Errors
 /// [`Usage`] for times that are none, [`crate::exit::Unreachable`] without a cluster; where the
-/// accounts do not add up.
+/// usage blocks do not add up.
 pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<()> {
     let now = now_ms();
     let time = |text: &Option<String>| {

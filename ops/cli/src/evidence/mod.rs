@@ -6,10 +6,10 @@
 //! hash of each file is signed, so that files rewritten consistently are noticed as well.
 
 mod chains;
+mod check;
 mod key;
 mod manifest;
 mod model;
-mod verdict;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -18,12 +18,12 @@ use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 
 pub use chains::{Chains, WorkerChain};
+pub use check::EvidenceCheck;
 pub use key::EvidenceKey;
 pub use manifest::{FileSum, Manifest};
 pub use model::{
     Evidence, InjectedFault, KILLED, Kill, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
 };
-pub use verdict::Verdict;
 
 /// Reads a file of one JSON object a line.
 ///

@@ -99,12 +99,9 @@ fn good() -> Evidence {
 
 #[test]
 fn what_agrees_is_clean() {
-    let verdict = good().verify();
-    assert!(verdict.is_clean(), "{verdict:?}");
-    assert_eq!(
-        (verdict.submitted, verdict.ran, verdict.positions),
-        (10, 10, 8)
-    );
+    let check = good().verify();
+    assert!(check.is_clean(), "{check:?}");
+    assert_eq!((check.submitted, check.ran, check.positions), (10, 10, 8));
 }
 
 /// Every one-line damage to a list.

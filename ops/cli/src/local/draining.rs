@@ -34,7 +34,7 @@ impl LocalCluster {
         while !draining.step(self)? {
             std::thread::sleep(LOOK);
         }
-        draining.verdict()
+        draining.result()
     }
 
     /// As [`LocalCluster::drain`]; when `hurry` comes, the rest is killed at once.
@@ -49,7 +49,7 @@ impl LocalCluster {
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
-        draining.verdict()
+        draining.result()
     }
 
     /// Kills every role.
@@ -105,7 +105,7 @@ impl Draining {
         Ok(false)
     }
 
-    fn verdict(self) -> Result<()> {
+    fn result(self) -> Result<()> {
         if self.killed.is_empty() {
             return Ok(());
         }

@@ -3,13 +3,13 @@
 
 mod archive;
 mod beginning;
+mod check;
 mod difference;
 mod file;
 mod listing;
 mod model;
 mod row;
 mod stream;
-mod verdict;
 
 use std::path::Path;
 
@@ -17,13 +17,13 @@ use anyhow::{Context, Result};
 
 pub use archive::{Added, add, is_archive, read_archive};
 pub use beginning::AnchorLine;
+pub use check::{First, GpuCheck, OrderCheck, With};
 pub use difference::{Difference, GpuDifference, difference};
 pub use file::{read, write};
 pub use listing::{Format, read_listing, write_listing};
 pub use model::{Block, Record, whole};
 pub use row::{PositionRow, rows};
 pub use stream::{follow, of_cluster, stream_blocks};
-pub use verdict::{First, GpuVerdict, OrderVerdict, With};
 
 use crate::admin::Administrator;
 use crate::settings::Settings;

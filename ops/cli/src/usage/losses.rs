@@ -1,4 +1,4 @@
-//! Use that is lost with workers: what they reported done and no block of the accounts has.
+//! Use that is lost with workers: what they reported done and no usage block has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,14 +103,14 @@ impl Administrator {
         if dead.is_empty() {
             return Ok(Vec::new());
         }
-        let accounted = dead.iter().filter_map(|(incarnation, end)| {
+        let reported = dead.iter().filter_map(|(incarnation, end)| {
             let reports = end.reports()?;
             Some((*incarnation, reports))
         });
-        let accounted = accounted.collect();
+        let reported = reported.collect();
         // That the record does not replay is something else than that it cannot be read.
         let blocks = crate::record::stream_blocks(self).await?;
-        Ok(books.losses(&dead, unrecorded_use(&blocks, &accounted).ok()))
+        Ok(books.losses(&dead, unrecorded_use(&blocks, &reported).ok()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The accounts are read from the stream, while a leader may be folding them.
+//! The usage blocks, read from the stream while a leader may be folding them.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::admin::{Administrator, Kept};
 /// How much later than it was cut a block may have come into the stream, milliseconds: a broker can be
 /// away, and clocks differ.
 const LATE_MS: u64 = 3_600_000;
-/// How often the accounts are read at most, where they are folded meanwhile.
+/// How often the usage blocks are read at most, where they are folded meanwhile.
 const READS: u32 = 5;
 /// What errors are of.
 const KEPT: Kept = Kept {
-    what: "the accounts",
+    what: "the usage blocks",
     code: "E-ACCOUNTS",
 };
 
@@ -57,7 +57,7 @@ impl Reading {
 }
 
 impl Administrator {
-    /// Reads the accounts.
+    /// Reads the usage blocks.
     ///
     /// # Errors
     /// [`crate::exit::Unreachable`] without a broker; where a block cannot be read.
@@ -73,10 +73,12 @@ impl Administrator {
                 return Ok(books);
             }
         }
-        anyhow::bail!("E-ACCOUNTS: the accounts are folded while they are read; read them again")
+        anyhow::bail!(
+            "E-ACCOUNTS: the usage blocks are folded while they are read; read them again"
+        )
     }
 
-    /// Reads the accounts once; `None` where blocks were folded meanwhile.
+    /// Reads the usage blocks once; `None` where blocks were folded meanwhile.
     async fn read(&self, stream: &Stream, query: Query) -> Result<Option<Books>> {
         let mut folded = Folded::default();
         let days = self.subjects().usage_days();

@@ -18,11 +18,11 @@ pub(super) struct Baselines {
     login: broker::Login,
 }
 
-/// A party of a baseline that runs until it is dropped.
+/// A process of a baseline that runs until it is dropped.
 #[derive(Debug)]
-pub(super) struct Party(Child);
+pub(super) struct BaselineProcess(Child);
 
-impl Drop for Party {
+impl Drop for BaselineProcess {
     fn drop(&mut self) {
         // It may have ended by itself; either way it is gone afterwards.
         drop(self.0.kill());
@@ -80,21 +80,21 @@ impl Baselines {
         command
     }
 
-    /// Starts a party that serves until it is dropped.
+    /// Starts a process that serves until it is dropped.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub(super) fn serve(&self, program: &str, arguments: &[&str]) -> Result<Party> {
+    pub(super) fn serve(&self, program: &str, arguments: &[&str]) -> Result<BaselineProcess> {
         let child = self
             .command(program, arguments)
             .stdout(Stdio::null())
             .spawn();
         child
-            .map(Party)
+            .map(BaselineProcess)
             .with_context(|| format!("starting the baseline's {program}"))
     }
 
-    /// Runs a party to its end and reads what it prints.
+    /// Runs a process to its end and reads what it prints.
     ///
     /// # Errors
     /// When it fails.

@@ -15,7 +15,7 @@ use warploom_cli::settings::Settings;
 /// The tenant whose sessions are measured.
 pub(super) const TENANT: &str = "bench";
 
-/// A party that takes longer hangs.
+/// A process that takes longer hangs.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What all measurements of clusters share.
@@ -119,17 +119,17 @@ pub(super) async fn output(command: Command) -> Result<Output> {
     Ok(output.await?)
 }
 
-/// Runs one of our own parties to its end, in a process of its own, and reads what it prints.
+/// Runs one of our own processes to its end, and reads what it prints.
 pub(super) async fn play<T: DeserializeOwned + Send + 'static>(
     cluster: &LocalCluster,
-    party: &str,
+    process: &str,
     amount: usize,
 ) -> Result<T> {
     let arguments = [format!("--reps={amount}")];
     said_by(
         cluster,
-        &format!("bench .{party}"),
-        party,
+        &format!("bench .{process}"),
+        process,
         &arguments,
         TIMEOUT,
     )

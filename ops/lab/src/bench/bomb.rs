@@ -12,7 +12,7 @@ use workloads::kernels::EMPTY;
 
 use super::bench_cluster::{TENANT, cpu_cluster_of, play};
 use super::metric::{Goal, Metric, median, metrics};
-use super::start::busy_party;
+use super::start::busy_process;
 use warploom_cli::settings::Settings;
 
 metrics! {
@@ -20,8 +20,8 @@ metrics! {
         "the longest of 200 syncs of a tenant beside an equal one's kernel of 4,096 blocks of 1,024 threads with 512 KB of local memory each";
 }
 
-/// Who runs that kernel, and the party it plays.
-pub(super) const PARTY: &str = "bomb";
+/// Who runs that kernel, and the name of its process.
+pub(super) const PROCESS: &str = "bomb";
 /// Syncs of one repetition.
 const SYNCS: usize = 200;
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
@@ -30,7 +30,7 @@ const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
     mov.u32 %r1, %tid.x; st.local.u32 [depot], %r1; st.local.u32 [depot+524284], %r1; ret;
 }";
 
-/// What the equal tenant's party says, milliseconds.
+/// What the equal tenant's process says, milliseconds.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Equal {
     longest: f64,
@@ -80,14 +80,14 @@ pub(super) async fn sync(
     if !wanted(SYNC.name) {
         return Ok(());
     }
-    let tenants = [TENANT, PARTY].map(|name| (name, TenantSettings::default()));
+    let tenants = [TENANT, PROCESS].map(|name| (name, TenantSettings::default()));
     let cluster = cpu_cluster_of(settings, tenants, |_| ()).await?;
     let (mut longest, mut medians, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     for rep in 1..=reps {
         eprintln!("syncs beside blocks that take long to start: repetition {rep} of {reps}");
         let equal: Equal = play(&cluster, "equal", SYNCS).await?;
         alone.push(equal.longest);
-        let mut bomb = busy_party(&cluster, PARTY, &[]).await?;
+        let mut bomb = busy_process(&cluster, PROCESS, &[]).await?;
         let equal: Equal = play(&cluster, "equal", SYNCS).await?;
         bomb.kill()?;
         longest.push(equal.longest);

@@ -1,4 +1,4 @@
-//! `warploom bench client`: the drop-in `libcuda.so.1` as a program finds it. The party that is
+//! `warploom bench client`: the drop-in `libcuda.so.1` as a program finds it. The process that is
 //! measured loads it by path and knows nothing else of us.
 
 #![expect(unsafe_code, reason = "calls a C interface")]
@@ -29,7 +29,7 @@ use warploom_cli::output;
 use warploom_cli::settings::Settings;
 
 /// What `warploom bench` is started with to be the measured program.
-pub(super) const PARTY: &str = ".driver";
+pub(super) const PROCESS: &str = ".driver";
 
 metrics! {
     LAUNCH = "launch_call_ns", "ns", Goal::AtMost(400.0),
@@ -59,7 +59,7 @@ const BURSTS: usize = 20;
 /// Copies of one repetition and direction.
 const COPIES: usize = 4;
 
-/// What the party saw.
+/// What the process saw.
 #[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     load_ms: f64,
@@ -110,7 +110,7 @@ pub(super) async fn client(
         let mut seen = Vec::new();
         for rep in 1..=reps {
             eprintln!("large images: repetition {rep} of {reps}");
-            seen.push(party(images::PARTY, cluster, &folder).await?);
+            seen.push(run_process(images::PROCESS, cluster, &folder).await?);
         }
         images::tell(&seen, &mut tell);
     }
@@ -140,7 +140,7 @@ async fn calls(
     let (mut seen, mut bare) = (Vec::new(), Vec::new());
     for rep in 1..=reps {
         eprintln!("the drop-in library: repetition {rep} of {reps}");
-        seen.push(party(PARTY, cluster, folder).await?);
+        seen.push(run_process(PROCESS, cluster, folder).await?);
         if let (Ok(found), Some(_)) = (&baselines, &subscriber) {
             let bytes = limits::CHUNK_BYTES.to_string();
             let arguments = ["publish", data, ack, &chunks, &bytes, "4"];
@@ -174,7 +174,7 @@ async fn calls(
 }
 
 /// Runs the measured program.
-async fn party<S: DeserializeOwned>(
+async fn run_process<S: DeserializeOwned>(
     name: &str,
     cluster: &LocalCluster,
     folder: &Path,

@@ -35,7 +35,7 @@ pub(super) fn binary() -> Result<Metric> {
 /// Idle roles, and what 1,000 idle sessions add to them, each repetition with a fresh cluster.
 pub(super) async fn resident(bench: &Bench<'_>, with_sessions: bool) -> Result<Vec<Metric>> {
     let (mut leaders, mut workers, mut sessions) = (vec![], vec![], vec![]);
-    let mut parts = vec![vec![]; PARTIES.len()];
+    let mut parts = vec![vec![]; PROCESSES.len()];
     for rep in 1..=bench.reps {
         eprintln!("footprint: repetition {rep} of {}", bench.reps);
         let cluster = bench.cluster(1).await?;
@@ -58,15 +58,15 @@ pub(super) async fn resident(bench: &Bench<'_>, with_sessions: bool) -> Result<V
     ];
     if with_sessions {
         let mut metric = Metric::new(&goals::SESSION, &sessions).with("sessions", SESSIONS);
-        for (party, values) in PARTIES.iter().zip(&parts) {
-            metric = metric.with(&format!("{party}_kib"), super::metric::median(values));
+        for (process, values) in PROCESSES.iter().zip(&parts) {
+            metric = metric.with(&format!("{process}_kib"), super::metric::median(values));
         }
         metrics.push(metric);
     }
     Ok(metrics)
 }
 
-const PARTIES: [&str; 4] = ["broker", "leader", "worker", "client"];
+const PROCESSES: [&str; 4] = ["broker", "leader", "worker", "client"];
 
 fn resident_roles(cluster: &LocalCluster) -> Result<[f64; 3]> {
     let leader = cluster.leaders.first().context("a leader")?.1.pid();
@@ -76,7 +76,7 @@ fn resident_roles(cluster: &LocalCluster) -> Result<[f64; 3]> {
     Ok([broker?, leader?, worker?])
 }
 
-/// KiB that one session more adds to each party.
+/// KiB that one session more adds to each process.
 async fn open_sessions(cluster: &LocalCluster) -> Result<[f64; 4]> {
     let mut client = cluster.role(
         "bench .sessions",
@@ -106,7 +106,7 @@ async fn open_sessions(cluster: &LocalCluster) -> Result<[f64; 4]> {
             client.say("go")?;
         }
     }
-    Ok(std::array::from_fn(|party| {
-        (seen[1][party] - seen[0][party]) / SESSIONS as f64
+    Ok(std::array::from_fn(|process| {
+        (seen[1][process] - seen[0][process]) / SESSIONS as f64
     }))
 }

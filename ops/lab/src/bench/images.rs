@@ -1,5 +1,5 @@
 //! The cost of large images to a program: a fatbin of which nothing is used, and a library of which a few
-//! kernels are. The party that is measured loads the drop-in library by path, as any program does.
+//! kernels are. The process that is measured loads the drop-in library by path, as any program does.
 
 #![expect(unsafe_code, reason = "calls a C interface, maps a file")]
 
@@ -19,7 +19,7 @@ use super::metric::{Goal, Metric, metrics};
 use warploom_cli::output;
 
 /// What `warploom bench` is started with to be the measured program.
-pub(super) const PARTY: &str = ".images";
+pub(super) const PROCESS: &str = ".images";
 
 metrics! {
     RSS = "fatbin_rss_mib", "MiB", Goal::AtMost(50.0),
@@ -37,7 +37,7 @@ const TEXT: usize = 5_000_000;
 const KERNELS: usize = 5_000;
 const USES: usize = 50;
 
-/// What the party saw.
+/// What the process saw.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Seen {
     rss_mib: f64,

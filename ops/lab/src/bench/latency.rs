@@ -8,9 +8,9 @@ use bus_schemas::{
 
 use super::baseline::Baselines;
 use super::bench_cluster::{Bench, play};
+use super::bench_process::{BURST, Enqueued, Synced};
 use super::goals;
 use super::metric::Metric;
-use super::party::{BURST, Enqueued, Synced};
 use warploom_cli::local::LocalCluster;
 
 /// Launches of one repetition.
@@ -87,7 +87,7 @@ pub(super) async fn sync(
     let [intent, order, result] = sizes().map(|bytes| bytes.to_string());
     let launches = LAUNCHES.to_string();
     let [to_leader, to_worker, to_client] =
-        ["leader", "worker", "client"].map(|party| format!("wl.v1.bench.s.bare.relay.{party}"));
+        ["leader", "worker", "client"].map(|process| format!("wl.v1.bench.s.bare.relay.{process}"));
     let hops = baselines.and_then(|baselines| {
         let hop = |from, to, bytes| {
             let hop = baselines.serve("relay", &["hop", from, to, bytes]);

@@ -31,7 +31,7 @@ const LARGE: usize = 100_000;
 const SMALL: usize = 1_000;
 /// Small functions that are timed for one large one.
 const SMALLS: usize = 30;
-/// Who loads, a tenant like the measured one; and the parties that are played.
+/// Who loads, a tenant like the measured one; and the processes.
 pub(super) const LOADER: &str = "loader";
 pub(super) const LOADED: &str = "loaded";
 pub(super) const WAITER: &str = "waiter";

@@ -5,6 +5,7 @@
 mod args;
 mod baseline;
 mod bench_cluster;
+mod bench_process;
 mod bomb;
 mod broker_start;
 mod bus;
@@ -19,7 +20,6 @@ mod loading;
 mod memory;
 mod metric;
 mod order;
-mod party;
 mod preempt;
 mod ptx;
 mod spans;
@@ -52,22 +52,22 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     let Some(name) = args.name.as_deref() else {
         return output::line(fitted(&list()));
     };
-    if name == ptx::pocl::PARTY {
+    if name == ptx::pocl::PROCESS {
         return ptx::pocl::serve();
     }
-    if name == client::PARTY {
+    if name == client::PROCESS {
         return client::serve();
     }
-    if name == images::PARTY {
+    if name == images::PROCESS {
         return images::serve();
     }
-    if name == torch::replay::PARTY {
+    if name == torch::replay::PROCESS {
         return torch::replay::serve();
     }
-    if let Some(party) = name.strip_prefix('.') {
+    if let Some(process) = name.strip_prefix('.') {
         // On a thread of its own: whoever waits for an answer drives the client's connection, which
         // a thread of a runtime may not.
-        let played = || party::play(party, args, settings);
+        let played = || bench_process::play(process, args, settings);
         return std::thread::scope(|scope| scope.spawn(played).join())
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     }

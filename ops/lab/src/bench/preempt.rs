@@ -15,7 +15,7 @@ use workloads::kernels::EMPTY;
 use super::bench_cluster::{TENANT, cpu_cluster_of, ordered_by_leader, play};
 use super::metric::{Goal, Metric, metrics};
 use super::spans::Receiver;
-use super::start::busy_party;
+use super::start::busy_process;
 use test_cluster::{Processes, TestCluster};
 use warploom_cli::local::LocalCluster;
 use warploom_cli::settings::Settings;
@@ -33,8 +33,8 @@ const LAUNCHES: usize = 300;
 const WARMUP: usize = 50;
 /// Between two urgent launches: the long kernel goes on meanwhile.
 const PAUSE: Duration = Duration::from_millis(3);
-/// Who runs long kernels, a tenant of the lowest priority; and the party it plays.
-pub(super) const LONG_PARTY: &str = "long";
+/// Who runs long kernels, a tenant of the lowest priority; and the name of its process.
+pub(super) const LONG_PROCESS: &str = "long";
 /// Time for the last long kernel to end.
 const END: Duration = Duration::from_secs(30);
 
@@ -44,7 +44,7 @@ const BLOCKS: u32 = 64;
 const THREADS: u32 = 256;
 const ROUNDS: u32 = 100_000;
 
-/// What the urgent party says.
+/// What the urgent process says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Urgent {
     session: String,
@@ -155,11 +155,11 @@ pub(super) async fn preempt(
     }
     let receiver = Receiver::start()?;
     let traced = [("telemetry.otlp".into(), receiver.endpoint().into())];
-    let mut cluster = cluster(settings, [TENANT, LONG_PARTY], traced).await?;
+    let mut cluster = cluster(settings, [TENANT, LONG_PROCESS], traced).await?;
     let alone = run(&cluster, reps, "alone").await?;
     // Its own spans are of no interest.
     let arguments = ["--set", "telemetry.otlp="].map(str::to_owned);
-    let mut long = busy_party(&cluster, LONG_PARTY, &arguments).await?;
+    let mut long = busy_process(&cluster, LONG_PROCESS, &arguments).await?;
     let beside = run(&cluster, reps, "beside a long kernel").await?;
     long.kill()?;
     // What every role still has of its spans it sends at its end; a worker first runs what is left.

@@ -1,4 +1,4 @@
-//! Starts of several benchmarks: parties that say when they are at work, and
+//! Starts of several benchmarks: processes that say when they are at work, and
 //! programs on the drop-in library.
 
 use std::ffi::OsString;
@@ -13,24 +13,24 @@ use warploom_cli::local::{LocalCluster, RoleProcess};
 
 use super::bench_cluster::{TENANT, TIMEOUT};
 
-/// Time for a party's kernels to be under way once it says so.
+/// Time for a process's kernels to be under way once it says so.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Starts a party, and waits until it says that it is ready and its kernels are under way.
-pub(super) async fn busy_party(
+/// Starts a process, and waits until it says that it is ready and its kernels are under way.
+pub(super) async fn busy_process(
     cluster: &LocalCluster,
-    party: &str,
+    process: &str,
     arguments: &[String],
 ) -> Result<RoleProcess> {
-    let mut role = cluster.role(&format!("bench .{party}"), party, arguments)?;
-    let stdout = role.take_stdout().context("the party's output")?;
+    let mut role = cluster.role(&format!("bench .{process}"), process, arguments)?;
+    let stdout = role.take_stdout().context("the process's output")?;
     let read = tokio::task::spawn_blocking(move || {
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line).map(|_| line)
     });
     let said = tokio::time::timeout(TIMEOUT, read).await;
-    let said = said.with_context(|| format!("the kernels of {party} do not begin"))??;
-    ensure!(said?.trim() == "ready", "{party} has ended");
+    let said = said.with_context(|| format!("the kernels of {process} do not begin"))??;
+    ensure!(said?.trim() == "ready", "{process} has ended");
     tokio::time::sleep(SETTLE).await;
     Ok(role)
 }

@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::baseline::Baselines;
 use super::bench_cluster::{Bench, play};
+use super::bench_process::{BATCH, Launched};
 use super::goals;
 use super::metric::Metric;
-use super::party::{BATCH, Launched};
 use warploom_cli::local::LocalCluster;
 
 /// Launches of one repetition.

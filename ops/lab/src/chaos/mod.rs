@@ -237,7 +237,7 @@ async fn run(
         shape,
         strikes: &strikes,
         replayed: replayed.as_ref(),
-        verdict: evidence.verify(),
+        check: evidence.verify(),
         checked,
     };
     Ok(seen.judge(complaints))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use workloads::Random;
+use workloads::SplitMix64;
 
 /// What a run has to hit, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ const LONG: u32 = 4;
 /// Everything that a run does to its cluster, in order.
 #[must_use]
 pub(super) fn plan(seed: u64, shape: &Shape) -> Vec<Planned> {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     let mut strikes = kills(&mut random, shape);
     others(&mut random, shape, &mut strikes);
     let whole = shape.seconds.saturating_mul(1_000);
@@ -119,7 +119,7 @@ pub(super) fn plan(seed: u64, shape: &Shape) -> Vec<Planned> {
 
 /// Of ten kills four hit the elected leader, two workers, two programs, and one each a broker and a
 /// candidate. With few kills the leader comes first, and then each role once.
-fn kills(random: &mut Random, shape: &Shape) -> Vec<Strike> {
+fn kills(random: &mut SplitMix64, shape: &Shape) -> Vec<Strike> {
     let mut kills = Vec::with_capacity(shape.kills);
     for number in 0..shape.kills {
         let target = match number % 10 {
@@ -137,7 +137,7 @@ fn kills(random: &mut Random, shape: &Shape) -> Vec<Strike> {
 }
 
 /// What is done beside the kills: in proportion to them, each at least once.
-fn others(random: &mut Random, shape: &Shape, strikes: &mut Vec<Strike>) {
+fn others(random: &mut SplitMix64, shape: &Shape, strikes: &mut Vec<Strike>) {
     if shape.kills == 0 {
         return;
     }
@@ -177,7 +177,7 @@ fn others(random: &mut Random, shape: &Shape, strikes: &mut Vec<Strike>) {
 }
 
 /// Whom a stop hits.
-fn anybody(random: &mut Random, shape: &Shape) -> Target {
+fn anybody(random: &mut SplitMix64, shape: &Shape) -> Target {
     match random.below(6) {
         0 | 1 => Target::Leader,
         2 => Target::Candidate,
@@ -188,7 +188,7 @@ fn anybody(random: &mut Random, shape: &Shape) -> Target {
 }
 
 /// Whose links are cut or slow.
-fn linked(random: &mut Random, shape: &Shape) -> Target {
+fn linked(random: &mut SplitMix64, shape: &Shape) -> Target {
     match random.below(3) {
         0 => Target::Leader,
         1 => Target::Worker(pick(random, shape.workers)),
@@ -196,7 +196,7 @@ fn linked(random: &mut Random, shape: &Shape) -> Target {
     }
 }
 
-fn pick(random: &mut Random, of: usize) -> usize {
+fn pick(random: &mut SplitMix64, of: usize) -> usize {
     random.below(u32::try_from(of).unwrap_or(u32::MAX)) as usize
 }
 

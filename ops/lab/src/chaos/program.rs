@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use client_agent::{Client, Error, Function, Session};
-use workloads::Random;
+use workloads::SplitMix64;
 
 use super::args::ChaosProgramArgs;
 use super::said::Said;
@@ -39,7 +39,7 @@ pub fn run_program(args: &ChaosProgramArgs, settings: &Settings) -> Result<()> {
     process::follow_parent()?;
     let calls = Calls::watched(Duration::from_secs(args.deadline))?;
     let stop = stop_flag();
-    let mut random = Random::new(args.seed);
+    let mut random = SplitMix64::new(args.seed);
     let mut client = None;
     while !stop.load(Ordering::Relaxed) {
         let joined = match client.take() {
@@ -85,7 +85,7 @@ fn refused(error: &Error) -> Result<()> {
 fn live(
     session: Session,
     args: &ChaosProgramArgs,
-    random: &mut Random,
+    random: &mut SplitMix64,
     calls: &Calls,
     stop: &AtomicBool,
 ) -> Result<()> {
@@ -128,7 +128,7 @@ struct Mixing<'a> {
 }
 
 impl<'a> Mixing<'a> {
-    fn begin(session: &'a Session, random: &mut Random, calls: &Calls) -> Result<Self, Error> {
+    fn begin(session: &'a Session, random: &mut SplitMix64, calls: &Calls) -> Result<Self, Error> {
         let module = calls.watch("load", || session.load(MIX))?;
         let mix = calls.watch("function", || module.function("mix"))?;
         let address = calls.watch("alloc", || session.alloc(4 * u64::from(COUNT)))?;
@@ -144,7 +144,7 @@ impl<'a> Mixing<'a> {
     }
 
     /// Launches, and compares what comes back.
-    fn round(&mut self, random: &mut Random, calls: &Calls, long: bool) -> Result<bool, Error> {
+    fn round(&mut self, random: &mut SplitMix64, calls: &Calls, long: bool) -> Result<bool, Error> {
         let launches = match long {
             true => 1 + random.below(LAUNCHES),
             false => 1 + random.below(4),

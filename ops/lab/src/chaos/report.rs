@@ -9,7 +9,7 @@ use super::programs::Heard;
 use super::strikes::Strikes;
 use crate::bench::Metric;
 use crate::demo::ReplaySummary;
-use warploom_cli::evidence::Verdict;
+use warploom_cli::evidence::EvidenceCheck;
 use warploom_cli::output;
 
 /// Everything that is known at the end.
@@ -17,7 +17,7 @@ pub(super) struct Seen<'a> {
     pub(super) shape: &'a Shape,
     pub(super) strikes: &'a Strikes,
     pub(super) replayed: Option<&'a ReplaySummary>,
-    pub(super) verdict: Verdict,
+    pub(super) check: EvidenceCheck,
     pub(super) checked: Result<CheckerFindings>,
 }
 
@@ -39,7 +39,7 @@ impl Seen<'_> {
                 complaints.push(format!("{} is {value}", metric.metric));
             }
         }
-        complaints.extend(self.verdict.disagreements.iter().take(5).cloned());
+        complaints.extend(self.check.disagreements.iter().take(5).cloned());
         if let Ok(checked) = &self.checked {
             complaints.extend(checked.disagreements.iter().take(5).cloned());
         }
@@ -65,10 +65,10 @@ impl Seen<'_> {
         .with("leaders", self.strikes.kills.len())
         .with("faults", self.strikes.faults.len());
         let goal = metrics::ops_goal(shape.seconds);
-        let ops = with_goal(&metrics::OPS, goal, self.verdict.submitted as f64)
+        let ops = with_goal(&metrics::OPS, goal, self.check.submitted as f64)
             .with("sessions", total(|heard| heard.sessions))
             .with("results", total(|heard| heard.right + heard.wrong))
-            .with("positions", self.verdict.positions);
+            .with("positions", self.check.positions);
         vec![kills, ops]
     }
 
@@ -83,22 +83,22 @@ impl Seen<'_> {
             let theirs = self.checked.as_ref().map_or(0, theirs);
             ours.max(theirs) as f64
         };
-        let verdict = &self.verdict;
+        let check = &self.check;
         let mut found = vec![
-            one(&metrics::LOST, worse(verdict.lost, |it| it.lost)).with("by", by),
+            one(&metrics::LOST, worse(check.lost, |it| it.lost)).with("by", by),
             one(
                 &metrics::DUPLICATED,
-                worse(verdict.duplicated, |it| it.duplicated),
+                worse(check.duplicated, |it| it.duplicated),
             )
             .with("by", by),
             one(
                 &metrics::REORDERED,
-                worse(verdict.reordered, |it| it.reordered),
+                worse(check.reordered, |it| it.reordered),
             )
             .with("by", by),
             one(&metrics::WRONG, total(|heard| heard.wrong)),
             one(&metrics::HUNG, total(|heard| heard.hung)),
-            self.failed(heard, worse(verdict.failed, |it| it.failed)),
+            self.failed(heard, worse(check.failed, |it| it.failed)),
         ];
         match self.replayed {
             Some(replayed) => {

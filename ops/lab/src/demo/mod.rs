@@ -25,7 +25,7 @@ pub use tenant::{Heard, TenantProcess};
 pub use args::{DemoArgs, DemoTenantArgs};
 pub use warploom_cli::commands::replay::ReplaySummary;
 use warploom_cli::display::ProgressLine;
-use warploom_cli::evidence::{Chains, EvidenceKey, Kill, Verdict};
+use warploom_cli::evidence::{Chains, EvidenceCheck, EvidenceKey, Kill};
 use warploom_cli::exit;
 use warploom_cli::output;
 use warploom_cli::process;
@@ -250,7 +250,7 @@ impl<'a> Demo<'a> {
         heard: &[Heard],
         used: (&UsageByWorker, &UsageByWorker),
         replayed: &ReplaySummary,
-        (verdict, chains): (&Verdict, Chains),
+        (check, chains): (&EvidenceCheck, Chains),
         devices: Vec<String>,
     ) -> DemoReport {
         let tenants = tenant_reports(&self.plans, heard, used);
@@ -261,9 +261,9 @@ impl<'a> Demo<'a> {
         let cluster = ClusterReport {
             takeover_ms: takeovers.get(takeovers.len() / 2).copied(),
             kills: self.kills.len(),
-            lost: verdict.lost,
-            duplicated: verdict.duplicated,
-            reordered: verdict.reordered,
+            lost: check.lost,
+            duplicated: check.duplicated,
+            reordered: check.reordered,
             adopted: replayed.adopted,
             gpu_active: share(|usage| usage.active_ns),
             starvation: share(|usage| usage.starved_ns),
@@ -271,11 +271,11 @@ impl<'a> Demo<'a> {
             digest: chains.digest,
             replay_digest: chains.replay_digest,
             workers: chains.workers,
-            ops: verdict.submitted,
-            positions: verdict.positions,
+            ops: check.submitted,
+            positions: check.positions,
             devices,
         };
-        let mut complaints = complaints(&tenants, heard, &cluster, verdict);
+        let mut complaints = complaints(&tenants, heard, &cluster, check);
         if replayed.skipped > 0 {
             complaints.push(format!(
                 "{} positions were accepted that neither the record nor a seal's tail tells",
@@ -343,9 +343,9 @@ fn complaints(
     tenants: &[TenantReport],
     heard: &[Heard],
     cluster: &ClusterReport,
-    verdict: &Verdict,
+    check: &EvidenceCheck,
 ) -> Vec<String> {
-    let mut complaints = verdict.disagreements.clone();
+    let mut complaints = check.disagreements.clone();
     for (tenant, heard) in tenants.iter().zip(heard) {
         if tenant.requests == 0 || tenant.verified != tenant.requests || !heard.stopped {
             complaints.push(format!(

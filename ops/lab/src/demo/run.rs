@@ -80,12 +80,12 @@ fn serve<G: Gpu>(
         let begun = Instant::now();
         let launches = workload.run(gpu).map_err(|error| anyhow!("{error}"))?;
         let us = begun.elapsed().as_micros() as u64;
-        let verdict = workload.verify();
+        let outcome = workload.verify();
         say(&Said::Request {
             us,
             launches,
-            verified: verdict.verified,
-            detail: verdict.detail,
+            verified: outcome.verified,
+            detail: outcome.detail,
         })?;
         std::thread::sleep(think);
     }

@@ -133,8 +133,8 @@ pub enum WorkerFact {
         /// SM-nanoseconds.
         sm_ns: u64,
     },
-    /// It cut a block of its accounts.
-    Accounted {
+    /// It cut a block of its usage.
+    UsageCut {
         /// The block.
         block: Box<UsageBlock>,
     },

@@ -349,7 +349,7 @@ impl Node for LeaderProcess {
             _ if self.leaving => "leaving",
             Some(_) if !self.connected => "cut off",
             Some(_) if !self.sealing.is_empty() => "sealing",
-            Some(_) => "reigning",
+            Some(_) => "leading",
             None if self.campaigning => "campaigning",
             None if self.deposed => "deposed",
             None => "candidate",

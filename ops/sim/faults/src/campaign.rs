@@ -50,7 +50,7 @@ pub struct Totals {
     pub failed: u64,
     /// Runs with more than one leader.
     pub failovers: u64,
-    /// Reigns.
+    /// Terms.
     pub epochs: u64,
     /// Faults injected.
     pub faults: u64,

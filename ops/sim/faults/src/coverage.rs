@@ -62,7 +62,7 @@ impl Part {
                 "candidate",
                 "campaigning",
                 "sealing",
-                "reigning",
+                "leading",
                 "cut off",
                 "deposed",
                 "leaving",

@@ -6,7 +6,7 @@
 use bus_schemas::{Groups, Tenant};
 
 use crate::program::{Program, Step};
-use crate::scene::{Account, Machine, Scene};
+use crate::scene::{Machine, Scene, SceneTenant};
 use sim_cluster::{MILLI, Nanos, Random};
 
 /// What its chance is drawn for.
@@ -75,7 +75,7 @@ impl Variety {
                 worker.exclusive = exclusive[which] != random.chance(100);
             }
         }
-        for account in &mut scene.tenants {
+        for tenant in &mut scene.tenants {
             if random.chance(350) {
                 continue;
             }
@@ -84,24 +84,24 @@ impl Variety {
             for _ in 0..1 + random.index(2) {
                 names.extend(all[random.index(all.len())].parse::<Tenant>());
             }
-            account.settings.groups = Groups::new(names).unwrap_or_default();
+            tenant.settings.groups = Groups::new(names).unwrap_or_default();
         }
         // Mostly each has somewhere to go.
-        for account in &mut scene.tenants {
-            let none = usable(account, &scene.workers) == 0;
+        for tenant in &mut scene.tenants {
+            let none = usable(tenant, &scene.workers) == 0;
             let worker = random.pick(&scene.workers);
             if let Some(worker) = worker.filter(|_| none && random.chance(850)) {
-                account.settings.groups = Groups::new([worker.group()]).unwrap_or_default();
+                tenant.settings.groups = Groups::new([worker.group()]).unwrap_or_default();
             }
         }
         // Who may have an exclusive worker leaves it in the end.
         for client in &mut scene.clients {
-            let mut accounts = scene.tenants.iter();
-            let Some(account) = accounts.find(|account| account.name == client.tenant) else {
+            let mut tenants = scene.tenants.iter();
+            let Some(tenant) = tenants.find(|tenant| tenant.name == client.tenant) else {
                 continue;
             };
             let mut workers = scene.workers.iter();
-            if workers.any(|worker| worker.exclusive && worker.takes(account)) {
+            if workers.any(|worker| worker.exclusive && worker.takes(tenant)) {
                 client.programs.iter_mut().for_each(close);
             }
         }
@@ -109,9 +109,9 @@ impl Variety {
 
     fn widen(&mut self, scene: &mut Scene) {
         for client in &mut scene.clients {
-            let mut accounts = scene.tenants.iter();
-            let account = accounts.find(|account| account.name == client.tenant);
-            let most = account.map_or(0, |account| usable(account, &scene.workers)) as u32;
+            let mut tenants = scene.tenants.iter();
+            let tenant = tenants.find(|tenant| tenant.name == client.tenant);
+            let most = tenant.map_or(0, |tenant| usable(tenant, &scene.workers)) as u32;
             for program in &mut client.programs {
                 if !self.random.chance(500) {
                     continue;
@@ -128,8 +128,8 @@ impl Variety {
 }
 
 /// How many workers a tenant may use.
-fn usable(account: &Account, workers: &[Machine]) -> usize {
-    let takes = |worker: &&Machine| worker.takes(account);
+fn usable(tenant: &SceneTenant, workers: &[Machine]) -> usize {
+    let takes = |worker: &&Machine| worker.takes(tenant);
     workers.iter().filter(takes).count()
 }
 
@@ -155,8 +155,8 @@ impl Machine {
 
     /// Whether a tenant may use it at all.
     #[must_use]
-    pub(crate) fn takes(&self, account: &Account) -> bool {
-        let groups = &account.settings.groups;
+    pub(crate) fn takes(&self, tenant: &SceneTenant) -> bool {
+        let groups = &tenant.settings.groups;
         match groups.is_empty() {
             true => !self.exclusive,
             false => groups.contains(&self.group()),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bus_schemas::{Epoch, GpuTail, GrantKind, Incarnation, SessionId, digest};
 use scheduler_leader_core::replay::{Gap, Replayed, ReplayedPosition, Tail, replay};
 
-use crate::check::{Accounts, Keeping, Positions, Verdict, Violation};
+use crate::check::{CheckResult, Keeping, Positions, UsageBlocks, Violation};
 use sim_cluster::Store;
 
 /// What a replay of the record showed.
@@ -45,7 +45,7 @@ fn blocks(store: &Store) -> Vec<(Epoch, u64, Vec<u8>)> {
 pub(crate) fn check(
     store: &Store,
     positions: &Positions,
-    accounts: &Accounts,
+    usage: &UsageBlocks,
     keeping: Option<&Keeping>,
 ) -> Result<Replay, Violation> {
     let finals: Vec<(Incarnation, GpuTail)> = positions
@@ -73,7 +73,7 @@ pub(crate) fn check(
             }
             let lives = |incarnation| finals.iter().any(|(of, _)| *of == incarnation);
             let complete = whole && replayed.gaps == 0;
-            accounts.check(&blocks, |incarnation| complete && lives(incarnation))?;
+            usage.check(&blocks, |incarnation| complete && lives(incarnation))?;
             let known = |tail: &&Tail| tail.recorded > 0 && !lives(tail.incarnation);
             Ok(Replay {
                 positions: replayed.positions.len() as u64,
@@ -94,7 +94,7 @@ fn same_rows(
     replayed: &Replayed,
     positions: &Positions,
     finals: &[(Incarnation, GpuTail)],
-) -> Verdict {
+) -> CheckResult {
     let sure = |row: &&ReplayedPosition| {
         let lives = finals.iter().any(|(of, _)| *of == row.incarnation);
         let mut tails = replayed.tails.iter();
@@ -128,7 +128,7 @@ fn same_rows(
 
 /// Where nothing was lost that a leader was told is recorded, the order is whole: every position of
 /// a worker that lives has its row, or lies in what the record itself names as unrecorded.
-fn no_holes(replayed: &Replayed, finals: &[(Incarnation, GpuTail)]) -> Verdict {
+fn no_holes(replayed: &Replayed, finals: &[(Incarnation, GpuTail)]) -> CheckResult {
     if let Some(hole) = replayed.holes.first() {
         let what = format!("neither the record nor a seal's tail has {hole}");
         return Err(Violation::new("I5", what));
@@ -159,7 +159,7 @@ fn no_holes(replayed: &Replayed, finals: &[(Incarnation, GpuTail)]) -> Verdict {
 }
 
 /// What goes unrecorded says what, and why.
-fn named(replayed: &Replayed) -> Verdict {
+fn named(replayed: &Replayed) -> CheckResult {
     let vague = |gap: &&Gap| gap.first == 0 || gap.first > gap.last || gap.reason.is_empty();
     match replayed.named.iter().find(vague) {
         None => Ok(()),
@@ -172,7 +172,7 @@ fn named(replayed: &Replayed) -> Verdict {
 ///
 /// # Errors
 /// The violation.
-pub(crate) fn check_adopted(replayed: &[ReplayedPosition], keeping: &Keeping) -> Verdict {
+pub(crate) fn check_adopted(replayed: &[ReplayedPosition], keeping: &Keeping) -> CheckResult {
     let mut adopted = replayed.iter().filter(|row| row.adopted);
     adopted.try_for_each(|row| keeping.adopted(row.incarnation, row.position, row.epoch))
 }
@@ -188,7 +188,7 @@ fn adopted_sessions(replayed: &Replayed) -> u64 {
     opened.intersection(&of(GrantKind::Close)).count() as u64
 }
 
-fn same_chains(replayed: &Replayed, finals: &[(Incarnation, GpuTail)]) -> Verdict {
+fn same_chains(replayed: &Replayed, finals: &[(Incarnation, GpuTail)]) -> CheckResult {
     for (incarnation, tail) in finals {
         let found = replayed
             .tails

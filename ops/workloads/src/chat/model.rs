@@ -1,6 +1,6 @@
 //! The decoder's shape and weights.
 
-use crate::Random;
+use crate::SplitMix64;
 
 /// Transformer layers.
 pub(super) const LAYERS: usize = 4;
@@ -57,7 +57,7 @@ pub(super) struct Model {
 
 impl Model {
     /// Weights scaled so that every layer's output is about as large as its input.
-    pub(super) fn new(random: &mut Random) -> Self {
+    pub(super) fn new(random: &mut SplitMix64) -> Self {
         let mut weights = Weights {
             all: Vec::new(),
             random,
@@ -81,7 +81,7 @@ impl Model {
 /// Weights as they are being drawn.
 struct Weights<'a> {
     all: Vec<f32>,
-    random: &'a mut Random,
+    random: &'a mut SplitMix64,
 }
 
 impl Weights<'_> {
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn parts_are_aligned_and_do_not_overlap() {
-        let model = Model::new(&mut Random::new(1));
+        let model = Model::new(&mut SplitMix64::new(1));
         let mut parts = vec![
             (model.tokens, VOCABULARY * WIDTH),
             (model.positions, CONTEXT * WIDTH),

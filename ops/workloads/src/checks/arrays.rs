@@ -1,7 +1,7 @@
 //! Elementwise kernels, atomics, scans and spinning blocks.
 
 use super::bench::{Bench, Check, Checked, line};
-use crate::{Gpu, Params, Random, kernels};
+use crate::{Gpu, Params, SplitMix64, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
@@ -24,7 +24,7 @@ fn empty<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn saxpy<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(1);
+    let mut random = SplitMix64::new(1);
     let (x, y) = (random.vector(1000, 2.0), random.vector(1000, 2.0));
     let mut bench = Bench::new(gpu, kernels::SAXPY)?;
     let (at_x, at_y) = (bench.filled(&x)?, bench.filled(&y)?);
@@ -40,7 +40,7 @@ fn saxpy<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn vector_add<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(2);
+    let mut random = SplitMix64::new(2);
     let (a, b) = (random.vector(1001, 2.0), random.vector(1001, 2.0));
     let mut bench = Bench::new(gpu, kernels::VECTOR_ADD)?;
     let (at_a, at_b) = (bench.filled(&a)?, bench.filled(&b)?);
@@ -57,7 +57,7 @@ fn vector_add<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn histogram<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(3);
+    let mut random = SplitMix64::new(3);
     // Few distinct values, so that lanes collide.
     let bytes: Vec<u8> = (0..5003).map(|_| (random.below(9) * 31) as u8).collect();
     let mut bench = Bench::new(gpu, kernels::HISTOGRAM)?;
@@ -74,7 +74,7 @@ fn histogram<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn atomics<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(4);
+    let mut random = SplitMix64::new(4);
     let values: Vec<u32> = (0..777).map(|_| random.bits() as u32 | 16).collect();
     let mut bench = Bench::new(gpu, kernels::HISTOGRAM)?;
     let at = bench.filled(&values)?;
@@ -96,7 +96,7 @@ fn atomics<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn scan<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(5);
+    let mut random = SplitMix64::new(5);
     let values: Vec<u32> = (0..1000).map(|_| random.bits() as u32).collect();
     let mut bench = Bench::new(gpu, kernels::SCAN)?;
     let (input, out) = (bench.filled(&values)?, bench.filled(&[0u32; 1000])?);

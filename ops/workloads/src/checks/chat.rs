@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, Check, Checked, line};
 use crate::compare::dot;
-use crate::{Gpu, Params, Random, kernels};
+use crate::{Gpu, Params, SplitMix64, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
@@ -18,7 +18,7 @@ pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
 }
 
 fn embed<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(31);
+    let mut random = SplitMix64::new(31);
     let (tokens, positions) = (random.vector(5 * 100, 1.0), random.vector(4 * 100, 1.0));
     let mut bench = Bench::new(gpu, kernels::CHAT)?;
     let token = bench.filled(&[3u32])?;
@@ -43,7 +43,7 @@ fn embed<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn layernorm<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(32);
+    let mut random = SplitMix64::new(32);
     let x: Vec<f32> = random.vector(200, 3.0).iter().map(|x| x + 1.0).collect();
     let (gain, bias) = (random.vector(200, 1.0), random.vector(200, 1.0));
     let mut bench = Bench::new(gpu, kernels::CHAT)?;
@@ -70,7 +70,7 @@ fn layernorm<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn matvec<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(33);
+    let mut random = SplitMix64::new(33);
     let mut bench = Bench::new(gpu, kernels::CHAT)?;
     for (rows, columns) in [(7, 128), (10, 512), (5, 36)] {
         let (weights, bias) = (random.vector(rows * columns, 1.0), random.vector(rows, 1.0));
@@ -95,7 +95,7 @@ fn matvec<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn append<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let qkv = Random::new(34).vector(3 * 40, 1.0);
+    let qkv = SplitMix64::new(34).vector(3 * 40, 1.0);
     let mut bench = Bench::new(gpu, kernels::CHAT)?;
     let at = bench.filled(&qkv)?;
     let (keys, values) = (bench.filled(&[0.0f32; 120])?, bench.filled(&[0.0f32; 120])?);
@@ -114,7 +114,7 @@ fn append<G: Gpu>(gpu: &mut G) -> Checked<G> {
 
 fn attention<G: Gpu>(gpu: &mut G) -> Checked<G> {
     const WIDTH: usize = 96;
-    let mut random = Random::new(35);
+    let mut random = SplitMix64::new(35);
     let mut bench = Bench::new(gpu, kernels::CHAT)?;
     for length in [1, 31, 200] {
         let query = random.vector(WIDTH, 4.0);
@@ -149,7 +149,7 @@ fn attention<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn gelu<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut x = Random::new(36).vector(90, 4.0);
+    let mut x = SplitMix64::new(36).vector(90, 4.0);
     x.extend([0.0, 20.0, -20.0, 1e-3, -1e-3]);
     let mut bench = Bench::new(gpu, kernels::CHAT)?;
     let at = bench.filled(&x)?;
@@ -162,7 +162,7 @@ fn gelu<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn residual<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(37);
+    let mut random = SplitMix64::new(37);
     let (x, y) = (random.vector(130, 1.0), random.vector(130, 1.0));
     let mut bench = Bench::new(gpu, kernels::CHAT)?;
     let (at_x, at_y) = (bench.filled(&x)?, bench.filled(&y)?);
@@ -178,7 +178,7 @@ fn residual<G: Gpu>(gpu: &mut G) -> Checked<G> {
 
 fn argmax<G: Gpu>(gpu: &mut G) -> Checked<G> {
     let mut bench = Bench::new(gpu, kernels::CHAT)?;
-    let mut random = Random::new(38);
+    let mut random = SplitMix64::new(38);
     let largest_at = |places: &[usize], values: &mut Vec<f32>| {
         for &place in places {
             values[place] = 2.0;

@@ -1,7 +1,7 @@
 //! Corners of the instruction set: memory spaces, warps, integers, conversions.
 
 use super::bench::{Bench, Check, CheckFailure, Checked, Wrong, line};
-use crate::{Gpu, Params, Random, kernels};
+use crate::{Gpu, Params, SplitMix64, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
@@ -19,7 +19,7 @@ pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
 }
 
 fn constant<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let x = Random::new(11).vector(50, 1.5);
+    let x = SplitMix64::new(11).vector(50, 1.5);
     let mut bench = Bench::new(gpu, kernels::CORNERS)?;
     let (at, out) = (bench.filled(&x)?, bench.filled(&[0.0f32; 50])?);
     let params = Params::new().address(at).address(out).u32(7);
@@ -54,7 +54,7 @@ fn global<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn local<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(12);
+    let mut random = SplitMix64::new(12);
     // Half of them close together, with equals among them.
     let keys: Vec<u32> = (0..8 * 96)
         .map(|i| random.bits() as u32 >> (i % 2 * 29))
@@ -72,7 +72,7 @@ fn local<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn warp<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(13);
+    let mut random = SplitMix64::new(13);
     let mut values: Vec<u32> = (0..96).map(|_| random.below(240)).collect();
     values[40] = 255;
     values[70] = 300;
@@ -115,7 +115,7 @@ fn divergence<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn double<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(14);
+    let mut random = SplitMix64::new(14);
     let x: Vec<f64> = (0..64)
         .map(|_| f64::from(random.within(2.0)) / 3.0)
         .collect();
@@ -141,7 +141,7 @@ fn double<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn integer<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(15);
+    let mut random = SplitMix64::new(15);
     let mut a: Vec<u64> = (0..32).map(|i| random.bits() >> i).collect();
     let mut b: Vec<u64> = (0..32).map(|i| (random.bits() >> (2 * i)).max(1)).collect();
     a.extend([0, u64::MAX, 1, 1 << 63, 0x8000_0000]);
@@ -178,7 +178,7 @@ fn dynamic<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn narrow<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(16);
+    let mut random = SplitMix64::new(16);
     let a: Vec<i8> = (0..70).map(|_| random.bits() as i8).collect();
     let b: Vec<u16> = (0..70).map(|_| random.bits() as u16).collect();
     let mut bench = Bench::new(gpu, kernels::CORNERS)?;
@@ -206,7 +206,7 @@ fn narrow<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn convert<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut x = Random::new(17).vector(20, 1000.0);
+    let mut x = SplitMix64::new(17).vector(20, 1000.0);
     x.extend([0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 1e-40]);
     x.extend([
         3e9,

@@ -1,7 +1,7 @@
 //! Products by `mma` and `wmma`. The numbers are such that every sum is exact, in any order.
 
 use super::bench::{Bench, Check, Checked, line};
-use crate::{Gpu, Params, Random, kernels};
+use crate::{Gpu, Params, SplitMix64, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
@@ -11,7 +11,7 @@ pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
 }
 
 /// Eighths from -2 to 2, and their bits as f16.
-fn eighths(random: &mut Random, count: usize) -> (Vec<f32>, Vec<u16>) {
+fn eighths(random: &mut SplitMix64, count: usize) -> (Vec<f32>, Vec<u16>) {
     let values: Vec<f32> = (0..count)
         .map(|_| (random.below(33) as f32 - 16.0) / 8.0)
         .collect();
@@ -26,7 +26,7 @@ fn eighths(random: &mut Random, count: usize) -> (Vec<f32>, Vec<u16>) {
 }
 
 fn halves<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(71);
+    let mut random = SplitMix64::new(71);
     let (m, n, k) = (64, 128, 96);
     let (a, a_bits) = eighths(&mut random, m * k);
     let (b, b_bits) = eighths(&mut random, k * n);
@@ -49,7 +49,7 @@ fn halves<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn bytes<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(72);
+    let mut random = SplitMix64::new(72);
     let (m, n, k) = (32, 24, 64);
     let mut fill = |count: usize| -> Vec<i8> {
         let byte = |_| random.below(256) as u8 as i8;

@@ -1,14 +1,14 @@
 //! Directed rounding, against exact arithmetic.
 
 use super::bench::{Bench, Check, Checked, line};
-use crate::{Gpu, Params, Random, kernels};
+use crate::{Gpu, Params, SplitMix64, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![Check::of(&["corners_rounding"], rounding)]
 }
 
 fn rounding<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(21);
+    let mut random = SplitMix64::new(21);
     let mut vector = || -> Vec<f32> {
         // Different exponents, so that sums lose bits.
         (0..64)

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, Check, Checked, line};
 use crate::compare::matmul;
-use crate::{Gpu, Params, Random, kernels};
+use crate::{Gpu, Params, SplitMix64, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
@@ -13,7 +13,7 @@ pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
 }
 
 fn gather<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(41);
+    let mut random = SplitMix64::new(41);
     let table = random.vector(9 * 50, 1.0);
     let ids: Vec<u32> = (0..4 * 3).map(|_| random.below(9)).collect();
     let mut bench = Bench::new(gpu, kernels::SEARCH)?;
@@ -36,7 +36,7 @@ fn gather<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn multiply<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(42);
+    let mut random = SplitMix64::new(42);
     let mut bench = Bench::new(gpu, kernels::SEARCH)?;
     for (m, n, k) in [(32, 48, 64), (33, 17, 50), (1, 1, 1), (5, 40, 3)] {
         let (a, b) = (random.vector(m * k, 1.0), random.vector(k * n, 1.0));
@@ -52,7 +52,7 @@ fn multiply<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn softmax<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(43);
+    let mut random = SplitMix64::new(43);
     let mut bench = Bench::new(gpu, kernels::SEARCH)?;
     // The shift is what overflows exp where the row's maximum is not taken off first.
     for (rows, n, shift) in [(3, 700, 0.0), (2, 40, 600.0), (1, 33, -600.0), (1, 1, 5.0)] {

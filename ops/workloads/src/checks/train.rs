@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, Check, Checked, line};
 use crate::compare::{matmul, transpose};
-use crate::{Gpu, Params, Random, kernels};
+use crate::{Gpu, Params, SplitMix64, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
@@ -18,7 +18,7 @@ pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
 }
 
 fn multiply<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(51);
+    let mut random = SplitMix64::new(51);
     let mut bench = Bench::new(gpu, kernels::TRAIN)?;
     for (m, n, k) in [(64, 64, 16), (128, 192, 80)] {
         let (a, b) = (random.vector(m * k, 1.0), random.vector(k * n, 1.0));
@@ -48,7 +48,7 @@ fn multiply<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn sum<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let x = Random::new(52).vector(5000, 1.0);
+    let x = SplitMix64::new(52).vector(5000, 1.0);
     let mut bench = Bench::new(gpu, kernels::TRAIN)?;
     let (at, sums) = (bench.filled(&x)?, bench.filled(&[0.0f32; 7])?);
     let total = bench.filled(&[0.0f32])?;
@@ -62,7 +62,7 @@ fn sum<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn activate<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(53);
+    let mut random = SplitMix64::new(53);
     let (x, slope) = (random.vector(200, 5.0), random.vector(200, 1.0));
     let mut bench = Bench::new(gpu, kernels::TRAIN)?;
     let (at, gradient) = (bench.filled(&x)?, bench.filled(&slope)?);
@@ -88,7 +88,7 @@ fn activate<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn error<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(54);
+    let mut random = SplitMix64::new(54);
     let (prediction, target) = (random.vector(150, 2.0), random.vector(150, 2.0));
     let mut bench = Bench::new(gpu, kernels::TRAIN)?;
     let (at, at_target) = (bench.filled(&prediction)?, bench.filled(&target)?);
@@ -108,7 +108,7 @@ fn error<G: Gpu>(gpu: &mut G) -> Checked<G> {
 }
 
 fn update<G: Gpu>(gpu: &mut G) -> Checked<G> {
-    let mut random = Random::new(55);
+    let mut random = SplitMix64::new(55);
     let (weights, gradient) = (random.vector(150, 1.0), random.vector(150, 1.0));
     let mut bench = Bench::new(gpu, kernels::TRAIN)?;
     let (at, at_gradient) = (bench.filled(&[0.0f32; 150])?, bench.filled(&gradient)?);

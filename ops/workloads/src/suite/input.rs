@@ -1,16 +1,16 @@
 //! Buffers of the suite's kernels: inputs seeded, outputs zero.
 
 use super::Data;
-use crate::Random;
+use crate::SplitMix64;
 
 const MEBI: usize = 1 << 20;
 
 fn floats(seed: u64, count: usize, limit: f32) -> Data {
-    Data::Floats(Random::new(seed).vector(count, limit))
+    Data::Floats(SplitMix64::new(seed).vector(count, limit))
 }
 
 fn words(seed: u64, count: usize) -> Data {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     Data::Words((0..count).map(|_| random.bits() as u32).collect())
 }
 
@@ -51,7 +51,7 @@ pub(super) fn matmul() -> Vec<Data> {
 
 /// Pairs of f16 whose values are multiples of 1/64 below 1: sums of their products are exact.
 fn halves(seed: u64, count: usize) -> Data {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     let mut half = || {
         let sign = if random.below(2) == 0 { 0 } else { 0x8000 };
         // 1 + k / 64, less one binade: exponent of 0.5, six bits of mantissa.
@@ -88,7 +88,7 @@ pub(super) fn stencil() -> Vec<Data> {
 }
 
 pub(super) fn gather() -> Vec<Data> {
-    let mut random = Random::new(21);
+    let mut random = SplitMix64::new(21);
     let ids = (0..8192).map(|_| random.below(16_384)).collect();
     let table = floats(22, 16_384 * 128, 1.0);
     vec![Data::Words(ids), table, zeros(8192 * 128)]

@@ -292,7 +292,7 @@ impl GrantStream {
         actions: &mut Vec<Action>,
     ) {
         let skip = (self.sent - self.accepted) as usize;
-        let count = (self.sending.len() - skip).min(limits::ORDER_GRANTS);
+        let count = (self.sending.len() - skip).min(limits::BATCH_GRANTS);
         self.send_range(skip, count, recorded, publisher, actions);
         self.sent += count as u64;
     }

@@ -118,14 +118,14 @@ impl Worker {
         }
     }
 
-    pub(crate) fn order(&mut self, order: &GrantBatch<'_>) -> Option<Refusal> {
-        if (order.epoch, order.leader) != (self.epoch, self.leader) {
+    pub(crate) fn order(&mut self, batch: &GrantBatch<'_>) -> Option<Refusal> {
+        if (batch.epoch, batch.leader) != (self.epoch, self.leader) {
             return Some(self.refusal());
         }
-        self.acknowledged = self.acknowledged.max(order.reports);
-        self.recorded = (order.epoch, order.recorded);
-        let mut opens = order.opens.iter();
-        for (position, grant) in (order.first..).zip(order.grants.iter()) {
+        self.acknowledged = self.acknowledged.max(batch.reports);
+        self.recorded = (batch.epoch, batch.recorded);
+        let mut opens = batch.opens.iter();
+        for (position, grant) in (batch.first..).zip(batch.grants.iter()) {
             let open = (grant.kind == GrantKind::Open).then(|| opens.next().unwrap());
             if position != self.position + 1 {
                 continue;

@@ -54,14 +54,14 @@ fn tell(found: &Difference) -> Result<()> {
             1 => String::new(),
             number => format!(", worker {number}"),
         };
-        let verdict = match &gpu.apart {
+        let compared = match &gpu.apart {
             None => format!("the same {} positions", gpu.same),
             Some(apart) => format!(
                 "{} and {} positions, the same before position {}",
                 gpu.left, gpu.right, apart.position
             ),
         };
-        output::line(format_args!("gpu {}{worker}: {verdict}", gpu.gpu))?;
+        output::line(format_args!("gpu {}{worker}: {compared}", gpu.gpu))?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::evidence::{Evidence, WorkerChain};
 use crate::exit::UsageError;
 use crate::output;
-use crate::record::{First, GpuVerdict, OrderVerdict, Source, With, is_archive};
+use crate::record::{First, GpuCheck, OrderCheck, Source, With, is_archive};
 use crate::settings::Settings;
 
 /// `warploom order verify`.
@@ -43,22 +43,22 @@ pub async fn verify(args: &VerifyArgs, settings: &Settings, json: bool) -> Resul
             "--key is the key of a directory of evidence; records and rows are not signed".into()
         ));
     }
-    let verdict = match Source::open(args.source.as_deref(), settings).await? {
+    let check = match Source::open(args.source.as_deref(), settings).await? {
         Source::Record(record) => record.verify(),
-        Source::Listing(rows) => OrderVerdict::of_rows(&rows),
+        Source::Listing(rows) => OrderCheck::of_rows(&rows),
     };
     if json {
-        output::line(serde_json::to_string(&verdict)?)?;
+        output::line(serde_json::to_string(&check)?)?;
     } else {
-        tell(&verdict)?;
+        tell(&check)?;
     }
-    if let Some(first) = &verdict.first {
+    if let Some(first) = &check.first {
         bail!("E-ORDER-DISAGREES: {}", at(first));
     }
     match &args.expect {
-        Some(expected) if *expected != verdict.digest => bail!(
+        Some(expected) if *expected != check.digest => bail!(
             "E-ORDER-DISAGREES: the order's digest is {}, not {expected}",
-            verdict.digest
+            check.digest
         ),
         _ => Ok(()),
     }
@@ -69,11 +69,11 @@ fn is_evidence(path: &Path) -> bool {
     path.is_dir() && !is_archive(path)
 }
 
-fn tell(verdict: &OrderVerdict) -> Result<()> {
-    if let Some(anchor) = &verdict.anchor {
+fn tell(check: &OrderCheck) -> Result<()> {
+    if let Some(anchor) = &check.anchor {
         output::line(anchor)?;
     }
-    for gpu in &verdict.gpus {
+    for gpu in &check.gpus {
         let gone = match &*gpu.fate {
             "" | "here" => String::new(),
             fate => format!(" ({fate})"),
@@ -89,17 +89,17 @@ fn tell(verdict: &OrderVerdict) -> Result<()> {
     }
     output::line(format_args!(
         "{} positions, {} compared, {} adopted, {} skipped, {} unrecorded, launch order {}",
-        verdict.positions,
-        verdict.compared,
-        verdict.adopted,
-        verdict.skipped,
-        verdict.gap_positions,
-        verdict.digest
+        check.positions,
+        check.compared,
+        check.adopted,
+        check.skipped,
+        check.gap_positions,
+        check.digest
     ))
 }
 
 /// What a chain was compared with, in words.
-fn compared(gpu: &GpuVerdict) -> String {
+fn compared(gpu: &GpuCheck) -> String {
     let with = match gpu.with {
         With::Rows => return "its rows' chains".into(),
         With::Nothing => return "nothing".into(),
@@ -146,9 +146,9 @@ fn say_chain(worker: &WorkerChain) -> Result<()> {
 /// Checks a directory of evidence.
 fn evidence(dir: &Path, key: Option<&str>, json: bool) -> Result<()> {
     let (evidence, signed_with) = Evidence::read(dir, key)?;
-    let (verdict, chains) = (evidence.verify(), evidence.chains());
+    let (check, chains) = (evidence.verify(), evidence.chains());
     if json {
-        let mut found = serde_json::to_value(&verdict)?;
+        let mut found = serde_json::to_value(&check)?;
         found["workers"] = serde_json::to_value(&chains.workers)?;
         found["key"] = signed_with.into();
         output::line(found)?;
@@ -160,19 +160,19 @@ fn evidence(dir: &Path, key: Option<&str>, json: bool) -> Result<()> {
         output::line(format_args!("signed with {signed_with} ({whose})"))?;
         output::line(format_args!(
             "{} ops submitted, {} ran, at {} positions; lost {}, run twice {}, out of order {}",
-            verdict.submitted,
-            verdict.ran,
-            verdict.positions,
-            verdict.lost,
-            verdict.duplicated,
-            verdict.reordered
+            check.submitted,
+            check.ran,
+            check.positions,
+            check.lost,
+            check.duplicated,
+            check.reordered
         ))?;
         chains.workers.iter().try_for_each(say_chain)?;
-        for what in &verdict.disagreements {
+        for what in &check.disagreements {
             output::line(what)?;
         }
     }
-    if !verdict.is_clean() {
+    if !check.is_clean() {
         bail!(
             "E-EVIDENCE-DISAGREES: the evidence in {} does not agree",
             dir.display()

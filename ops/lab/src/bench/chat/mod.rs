@@ -5,7 +5,7 @@
 //! at the same time. `chat` pauses between two requests for about as long as one takes, at random,
 //! so that the device has time for the other, and a request comes at any moment of its work.
 
-pub(super) mod party;
+pub(super) mod over_bus;
 mod shared;
 mod sides;
 
@@ -32,7 +32,10 @@ pub(super) async fn chat(
     mut tell: impl FnMut(Metric),
 ) -> Result<()> {
     if wanted(OVER_BUS.name) {
-        tell(metric(&OVER_BUS, party::over_bus(reps, settings).await?)?);
+        tell(metric(
+            &OVER_BUS,
+            over_bus::over_bus(reps, settings).await?,
+        )?);
     }
     if wanted(IN_PROCESS.name) {
         let measured = tokio::task::spawn_blocking(move || shared::in_process(reps));

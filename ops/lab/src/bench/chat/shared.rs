@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
 use device::{Completion, Device, DeviceInfo, Interrupt, PreparedModule, SharingDomain, Slice};
 use device_cpu::{CpuConfig, CpuDevice};
-use workloads::Random;
+use workloads::SplitMix64;
 use workloads::local::Local;
 
 use super::sides::{BLOCK, BLOCKS, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
@@ -203,7 +203,7 @@ fn chat(entrance: &Entrance, works: &AtomicBool, reps: usize) -> Result<Vec<Side
     let mut workload = workloads::by_name(CHAT, 1)?;
     let prepared = workload.prepare(&mut gpu);
     prepared.map_err(|error| anyhow!("preparing chat: {error}"))?;
-    let mut pauses = Random::new(1);
+    let mut pauses = SplitMix64::new(1);
     let mut serve = |count| block(workload.as_mut(), &mut gpu, &mut pauses, count);
     serve(WARM_UP)?;
     let mut repetitions = Vec::new();

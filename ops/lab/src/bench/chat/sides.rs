@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
-use workloads::{Gpu, Random, Workload};
+use workloads::{Gpu, SplitMix64, Workload};
 
-/// The two tenants: their workloads, their parties.
+/// The two tenants: their workloads, their processes.
 pub(in crate::bench) const CHAT: &str = "chat";
 pub(in crate::bench) const TRAIN: &str = "train";
 
@@ -32,7 +32,7 @@ pub(super) struct Block {
 pub(super) fn block<G: Gpu>(
     workload: &mut dyn Workload<G>,
     gpu: &mut G,
-    pauses: &mut Random,
+    pauses: &mut SplitMix64,
     count: usize,
 ) -> Result<Block> {
     let mut block = Block::default();

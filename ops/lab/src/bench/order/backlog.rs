@@ -13,8 +13,8 @@ use workloads::kernels::EMPTY;
 
 use warploom_cli::local::{LocalCluster, RoleProcess};
 
-/// The party that a tenant plays is named by this and the tenant.
-pub(in crate::bench) const PARTY: &str = "backlog.";
+/// A tenant's process is named by this and the tenant.
+pub(in crate::bench) const PROCESS: &str = "backlog.";
 /// Sessions of one tenant.
 pub(super) const SESSIONS: usize = 2;
 /// Ops of one session, its module's load and its last sync among them.
@@ -117,9 +117,9 @@ pub(super) struct Backlog {
 impl Backlog {
     /// Starts its process.
     pub(super) fn start(cluster: &LocalCluster, tenant: &str) -> Result<Self> {
-        let party = format!("{PARTY}{tenant}");
-        let mut role = cluster.role(&format!("bench .{party}"), &party, &[])?;
-        let stdout: ChildStdout = role.take_stdout().context("the party's output")?;
+        let process = format!("{PROCESS}{tenant}");
+        let mut role = cluster.role(&format!("bench .{process}"), &process, &[])?;
+        let stdout: ChildStdout = role.take_stdout().context("the process's output")?;
         let (said, lines) = channel();
         std::thread::spawn(move || {
             let heard = BufReader::new(stdout)

@@ -193,10 +193,10 @@ fn replayed(cluster: &LocalCluster) -> Result<String> {
     let stdout = role.take_stdout().context("its output")?;
     let said = std::io::read_to_string(stdout)?;
     let ended = role.wait(TIMEOUT)?;
-    let verdict: Value = serde_json::from_str(&said)
+    let check: Value = serde_json::from_str(&said)
         .with_context(|| format!("the verification ended with {ended} and said {said:?}"))?;
-    let first = &verdict["first"];
-    match verdict["digest"].as_str() {
+    let first = &check["first"];
+    match check["digest"].as_str() {
         Some(digest) if first.is_null() => Ok(digest.to_owned()),
         _ => Ok(format!("nothing that agrees: {first}")),
     }

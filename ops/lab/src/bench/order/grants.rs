@@ -1,4 +1,4 @@
-//! The cost of a decision: the leader's order core alone, on one core.
+//! The cost of a decision: the leader's scheduler alone, on one core.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub(super) const METRICS: [(Spec, usize); 4] = [
 ];
 
 const fn spec(name: &'static str, goal: Goal) -> Spec {
-    let what = "grants decided a second by the order core on one core, so many sessions backlogged";
+    let what = "grants decided a second by the scheduler on one core, so many sessions backlogged";
     Spec {
         name,
         unit: "1/s",

@@ -22,7 +22,7 @@ metrics! {
 }
 
 /// Whoever keeps all workers at work is started by this name.
-pub(in crate::bench) const PARTY: &str = "everywhere";
+pub(in crate::bench) const PROCESS: &str = "everywhere";
 const WORKERS: usize = 4;
 const SESSIONS: usize = 1_000;
 /// An epoch is an eighth of it old at most: one second.
@@ -70,7 +70,7 @@ pub(super) async fn own(bench: &Bench<'_>) -> Result<Metric> {
         .await?;
     let cluster = &cluster;
     let _idle = open_sessions(cluster).await?;
-    let mut load = cluster.role(&format!("bench .{PARTY}"), PARTY, &[])?;
+    let mut load = cluster.role(&format!("bench .{PROCESS}"), PROCESS, &[])?;
     let administrator = cluster.administrator().await?;
     let everything = administrator.subjects().all();
     let orders = format!("{}s.w.*.order", everything.trim_end_matches('>'));
@@ -84,7 +84,7 @@ pub(super) async fn own(bench: &Bench<'_>) -> Result<Metric> {
         pauses.clear();
         pauses.watch(&mut orders, TAKEOVERS).await?;
         if !load.is_running() {
-            let log = std::fs::read_to_string(cluster.log(PARTY)).unwrap_or_default();
+            let log = std::fs::read_to_string(cluster.log(PROCESS)).unwrap_or_default();
             bail!("the load did not survive its leader's epoch: {log}");
         }
         let middle = [&pauses.around, &pauses.between].map(|it| median(it));

@@ -16,7 +16,7 @@ const STRETCH: usize = GPUS;
 
 metrics! {
     ORDER = "ns_per_grant_10000", "ns", Goal::AtMost(1_000.0),
-        "what a grant costs the order core, 10,000 sessions backlogged on 1,000 GPUs";
+        "what a grant costs the scheduler, 10,000 sessions backlogged on 1,000 GPUs";
     WHOLE = "ns_per_grant_whole_10000", "ns", Goal::AtMost(1_000.0),
         "the same with messages read and written, links, queues and record: the whole core";
     BYTES = "bytes_per_idle_session", "B", Goal::AtMost(2_048.0),

@@ -6,9 +6,9 @@ use bus_schemas::{Batch, Launch, Op, WIRE_VERSION, encode, write_descriptor};
 
 use crate::bench::baseline::Baselines;
 use crate::bench::bench_cluster::{Bench, play};
+use crate::bench::bench_process::Synced;
 use crate::bench::latency::result_size;
 use crate::bench::median;
-use crate::bench::party::Synced;
 use crate::bench::{Goal, Metric, metrics};
 
 metrics! {
@@ -56,7 +56,7 @@ pub(super) async fn uncontended(bench: &Bench<'_>) -> Result<Metric> {
     let [batch, result] = sizes().map(|bytes| bytes.to_string());
     let [request, reply] = ["request", "reply"].map(|what| format!("wl.v1.bench.s.bare.{what}"));
     let answers = ["hop", &request, &reply, &result];
-    let _party = baselines.serve("relay", &answers)?;
+    let _relay = baselines.serve("relay", &answers)?;
     let rounds = LAUNCHES.to_string();
     let asks = ["client", &request, &reply, &batch, &rounds];
     let (mut ratios, mut ours, mut bare) = (Vec::new(), Vec::new(), Vec::new());

@@ -12,7 +12,7 @@ use super::peer::{Peer, difference, fastest};
 use warploom_cli::output;
 
 /// What `warploom bench` is started with to be that process.
-pub(in crate::bench) const PARTY: &str = ".pocl";
+pub(in crate::bench) const PROCESS: &str = ".pocl";
 
 /// Starts it with as many threads as we use and without the cache of built kernels.
 ///
@@ -21,7 +21,7 @@ pub(in crate::bench) const PARTY: &str = ".pocl";
 pub(super) fn start(threads: usize) -> Result<(Peer, String)> {
     let mut command = Command::new(std::env::current_exe()?);
     command
-        .args(["bench", PARTY])
+        .args(["bench", PROCESS])
         .env("POCL_MAX_PTHREAD_COUNT", threads.to_string())
         .env("POCL_DEVICES", "pthread")
         .env("POCL_KERNEL_CACHE", "0");

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::metric::{Goal, Metric, Spec, median, metrics};
 use super::{bench_cluster, start};
-use replay::{FOLDER, PARTY, Took};
+use replay::{FOLDER, PROCESS, Took};
 use warploom_cli::local::{LocalCluster, Scratch};
 
 metrics! {
@@ -89,7 +89,7 @@ async fn overhead(python: &Python<'_>, reps: usize) -> Result<Metric> {
         let place = scratch.path().to_string_lossy();
         let torch: Recorded = python.run(&["record", &place]).await?;
         let mut command = python.command(&std::env::current_exe()?)?;
-        command.args(["bench", PARTY]).env(FOLDER, scratch.path());
+        command.args(["bench", PROCESS]).env(FOLDER, scratch.path());
         let same: Took = told(command).await?.0;
         let [ours, theirs] = [&torch.seconds, &same.seconds].map(|it| median(it));
         let (ours, theirs) = (ours.context("a call")?, theirs.context("a call")?);

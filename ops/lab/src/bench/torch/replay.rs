@@ -14,7 +14,7 @@ use crate::bench::driver::{Driver, check};
 use warploom_cli::output;
 
 /// What `warploom bench` is started with to be this program.
-pub(in crate::bench) const PARTY: &str = ".launches";
+pub(in crate::bench) const PROCESS: &str = ".launches";
 /// Where it finds what to launch.
 pub(super) const FOLDER: &str = "WARPLOOM_BENCH_LAUNCHES";
 /// Calls that are measured.

@@ -7,8 +7,8 @@ impl<D: SimDevice> WorkerNode<D> {
         let bytes = &packet.bytes;
         match self.subjects.parse_worker(&packet.subject) {
             Some(WorkerSubject::GrantBatch) => {
-                if let Ok(order) = decode::<GrantBatch<'_>>(bytes) {
-                    self.event(io, None, Event::GrantBatch(&order));
+                if let Ok(batch) = decode::<GrantBatch<'_>>(bytes) {
+                    self.event(io, None, Event::GrantBatch(&batch));
                 }
             }
             Some(WorkerSubject::Seal) => {

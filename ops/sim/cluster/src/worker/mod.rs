@@ -1,11 +1,11 @@
 //! A worker: the real sequencer, dispatch, pager and meter, a modelled device, and the thin shell
 //! between them and the bus.
 
-mod accounts;
 mod actions;
 mod device;
 mod dispatch;
 mod inbound;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -200,7 +200,7 @@ impl<D: SimDevice> WorkerNode<D> {
                 self.event(io, None, Event::Closed { session });
             }
             Ended::Slice(mut end) => {
-                self.account(io, &end);
+                self.count_usage(io, &end);
                 self.answers = std::mem::take(&mut end.answers);
                 let bytes = |answer: &ModelAnswer| answer.bytes.as_ref().map_or(0, Vec::len) as u64;
                 let results: Vec<u64> = self.answers.iter().map(bytes).collect();

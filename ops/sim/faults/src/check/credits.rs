@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{Incarnation, SessionId, Tenant, Usage};
 
-use super::{Verdict, Violation};
+use super::{CheckResult, Violation};
 use sim_cluster::Nanos;
 
 /// A tenant's use of one device.
@@ -76,7 +76,7 @@ impl Credits {
         now: Nanos,
         usage: &Usage,
         tenant_of: &dyn Fn(SessionId) -> Option<Tenant>,
-    ) -> Verdict {
+    ) -> CheckResult {
         let incarnation = usage.incarnation;
         let device = self.devices.entry(incarnation).or_default();
         device.unsaid = false;
@@ -135,7 +135,7 @@ impl Credits {
     }
 
     /// At the end: every living worker has said all.
-    pub(crate) fn finish(&self) -> Verdict {
+    pub(crate) fn finish(&self) -> CheckResult {
         match self.devices.iter().find(|(_, device)| device.unsaid) {
             None => Ok(()),
             Some((incarnation, _)) => {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{Drain, Epoch, Grant, GrantKind, Incarnation, InputNumber, Status};
 
-use super::{Verdict, Violation};
+use super::{CheckResult, Violation};
 use sim_cluster::NodeId;
 use sim_cluster::{Nanos, SECOND};
 
@@ -33,7 +33,7 @@ pub(crate) struct Drains {
     pub held: BTreeSet<Incarnation>,
 }
 
-fn wrong(what: String) -> Verdict {
+fn wrong(what: String) -> CheckResult {
     Err(Violation::new("placement", what))
 }
 
@@ -51,7 +51,7 @@ impl Drains {
     }
 
     /// A leader says how its cluster is.
-    pub(crate) fn said(&mut self, now: Nanos, leader: NodeId, status: &Status) -> Verdict {
+    pub(crate) fn said(&mut self, now: Nanos, leader: NodeId, status: &Status) -> CheckResult {
         let began = *self.began.entry((leader, status.epoch)).or_insert(now);
         for worker in &status.workers {
             let of = worker.incarnation;
@@ -82,7 +82,7 @@ impl Drains {
         (leader, epoch): (NodeId, Epoch),
         worker: Incarnation,
         grant: &Grant,
-    ) -> Verdict {
+    ) -> CheckResult {
         let said = self.said.get(&(leader, epoch, worker));
         let later = said.is_some_and(|said| grant.input > *said);
         if grant.kind != GrantKind::Open || !later {
@@ -103,7 +103,7 @@ impl Drains {
     }
 
     /// The leader that a worker obeys tells it to leave; it has so many sessions.
-    pub(crate) fn dismissed(&mut self, worker: Incarnation, sessions: usize) -> Verdict {
+    pub(crate) fn dismissed(&mut self, worker: Incarnation, sessions: usize) -> CheckResult {
         self.dismissed.insert(worker);
         match sessions {
             0 => Ok(()),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{Epoch, GpuPosition, Incarnation, limits};
 
-use super::{Verdict, Violation};
+use super::{CheckResult, Violation};
 use sim_cluster::NodeId;
 use sim_cluster::{MILLI, Nanos};
 
@@ -15,9 +15,9 @@ const HEAD: u64 = 256;
 /// takes that nothing keeps from it.
 const INTERVAL: Nanos = 30 * MILLI;
 
-/// One reign's blocks that are not acknowledged.
+/// One term's blocks that are not acknowledged.
 #[derive(Debug, Default)]
-struct Reign {
+struct TermState {
     kept: VecDeque<(u64, u64)>,
     bytes: u64,
     /// The most that was kept.
@@ -31,7 +31,7 @@ struct Reign {
 pub(crate) struct Keeping {
     /// Bytes that a leader may keep: `record.buffer`.
     buffer: u64,
-    reigns: BTreeMap<(NodeId, Epoch), Reign>,
+    terms: BTreeMap<(NodeId, Epoch), TermState>,
     granted: BTreeMap<(Incarnation, GpuPosition, Epoch), Nanos>,
     ordered: BTreeMap<Epoch, Nanos>,
     /// Blocks that said that inputs after them went unrecorded.
@@ -44,7 +44,7 @@ impl Keeping {
     pub(crate) fn new(buffer: u64) -> Self {
         Self {
             buffer,
-            reigns: BTreeMap::new(),
+            terms: BTreeMap::new(),
             granted: BTreeMap::new(),
             ordered: BTreeMap::new(),
             gaps: 0,
@@ -57,13 +57,13 @@ impl Keeping {
         leader: NodeId,
         (epoch, number): (Epoch, u64),
         (bytes, gap): (u64, bool),
-    ) -> Verdict {
+    ) -> CheckResult {
         let buffer = self.buffer;
-        let reign = self.reigns.entry((leader, epoch)).or_default();
+        let term = self.terms.entry((leader, epoch)).or_default();
         if gap {
             self.gaps += 1;
-            if reign.most <= buffer {
-                let most = reign.most;
+            if term.most <= buffer {
+                let most = term.most;
                 let what = format!(
                     "the leader of epoch {epoch} left inputs unrecorded when it kept {most} bytes \
                      at most, and may keep {buffer}"
@@ -72,32 +72,32 @@ impl Keeping {
             }
             return Ok(());
         }
-        let heads = HEAD * reign.kept.len() as u64;
+        let heads = HEAD * term.kept.len() as u64;
         // One large input takes several blocks, all but the last of them full.
-        let begins = reign.last + HEAD < limits::RECORD_BLOCK_BYTES as u64;
-        if begins && reign.bytes > buffer + heads {
-            let kept = reign.bytes;
+        let begins = term.last + HEAD < limits::RECORD_BLOCK_BYTES as u64;
+        if begins && term.bytes > buffer + heads {
+            let kept = term.bytes;
             let what = format!(
                 "the leader of epoch {epoch} goes on with block {number} while it keeps {kept} \
                  bytes, and may keep {buffer}"
             );
             return Err(Violation::new("record", what));
         }
-        reign.last = bytes;
-        reign.kept.push_back((number, bytes));
-        reign.bytes += bytes;
-        reign.most = reign.most.max(reign.bytes);
+        term.last = bytes;
+        term.kept.push_back((number, bytes));
+        term.bytes += bytes;
+        term.most = term.most.max(term.bytes);
         Ok(())
     }
 
     /// The store acknowledged a leader's block.
     pub(crate) fn acknowledged(&mut self, leader: NodeId, (epoch, number): (Epoch, u64)) {
-        if let Some(reign) = self.reigns.get_mut(&(leader, epoch)) {
-            while let Some((oldest, bytes)) = reign.kept.front().copied()
+        if let Some(term) = self.terms.get_mut(&(leader, epoch)) {
+            while let Some((oldest, bytes)) = term.kept.front().copied()
                 && oldest <= number
             {
-                reign.kept.pop_front();
-                reign.bytes -= bytes;
+                term.kept.pop_front();
+                term.bytes -= bytes;
             }
         }
     }
@@ -124,7 +124,7 @@ impl Keeping {
         worker: Incarnation,
         position: GpuPosition,
         epoch: Epoch,
-    ) -> Verdict {
+    ) -> CheckResult {
         let at = self.granted.get(&(worker, position, epoch));
         let (Some(at), Some(last)) = (at, self.ordered.get(&epoch)) else {
             return Ok(());

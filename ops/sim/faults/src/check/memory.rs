@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{Incarnation, OpNumber, OpenGrant, SessionId, Tenant, Window};
 
-use super::{Verdict, Violation};
+use super::{CheckResult, Violation};
 
 /// Allocations are charged in multiples of this.
 const GRAIN: u64 = 256;
@@ -91,7 +91,7 @@ impl Memory {
         incarnation: Incarnation,
         session: SessionId,
         open: bool,
-    ) -> Verdict {
+    ) -> CheckResult {
         let on = self.held.entry(incarnation).or_default();
         if !open {
             on.remove(&session);
@@ -122,7 +122,7 @@ impl Memory {
         incarnation: Incarnation,
         session: SessionId,
         most: u64,
-    ) -> Verdict {
+    ) -> CheckResult {
         let Some(on) = self.held.get_mut(&incarnation) else {
             return Ok(());
         };
@@ -161,7 +161,7 @@ impl Memory {
         incarnation: Incarnation,
         session: SessionId,
         op: OpNumber,
-    ) -> Verdict {
+    ) -> CheckResult {
         self.denied.insert(session);
         let Some(home) = self.homes.get(&session) else {
             return Ok(());
@@ -189,7 +189,7 @@ impl Memory {
         session: SessionId,
         op: OpNumber,
         (address, bytes): (u64, u64),
-    ) -> Verdict {
+    ) -> CheckResult {
         self.touched += 1;
         let Some(home) = self.homes.get_mut(&session) else {
             return Ok(());

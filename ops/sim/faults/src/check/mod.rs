@@ -1,6 +1,5 @@
 //! The checkers: they watch the bus and the facts, and know nothing of the cores.
 
-mod accounts;
 mod credits;
 mod drains;
 mod keeping;
@@ -10,9 +9,9 @@ mod positions;
 mod sessions;
 mod stops;
 mod targets;
+mod usage;
 mod window;
 
-pub(crate) use accounts::Accounts;
 pub(crate) use credits::Credits;
 pub(crate) use drains::Drains;
 pub(crate) use keeping::Keeping;
@@ -21,6 +20,7 @@ pub(crate) use places::Places;
 pub(crate) use positions::Positions;
 pub(crate) use sessions::Sessions;
 pub(crate) use stops::Stops;
+pub(crate) use usage::UsageBlocks;
 pub(crate) use window::Windows;
 
 /// An invariant that does not hold.
@@ -45,4 +45,4 @@ impl Violation {
 }
 
 /// Whether what was just seen is as it should be.
-pub(crate) type Verdict = Result<(), Violation>;
+pub(crate) type CheckResult = Result<(), Violation>;

@@ -10,7 +10,7 @@ use bus_schemas::{
     Code, GpuId, Groups, Incarnation, OpenGrant, Opened, SessionId, Tenant, TenantSettings, Window,
 };
 
-use super::{Verdict, Violation};
+use super::{CheckResult, Violation};
 use crate::scene::Machine;
 use sim_cluster::NodeId;
 use sim_cluster::{MILLI, Nanos};
@@ -77,7 +77,7 @@ pub(crate) struct Places {
     pub halved: u64,
 }
 
-fn wrong(what: String) -> Verdict {
+fn wrong(what: String) -> CheckResult {
     Err(Violation::new("placement", what))
 }
 
@@ -221,7 +221,7 @@ impl Places {
     }
 
     /// A leader granted a session on a worker.
-    pub(crate) fn granted(&mut self, incarnation: Incarnation, open: &OpenGrant) -> Verdict {
+    pub(crate) fn granted(&mut self, incarnation: Incarnation, open: &OpenGrant) -> CheckResult {
         let Some(gpu) = self.gpus.get(&incarnation).copied() else {
             return wrong(format!("{} was placed on no worker", open.session));
         };
@@ -249,7 +249,7 @@ impl Places {
         incarnation: Incarnation,
         session: SessionId,
         open: bool,
-    ) -> Verdict {
+    ) -> CheckResult {
         let Some(placed) = self.placed.get(&session) else {
             return Ok(());
         };
@@ -307,7 +307,7 @@ impl Places {
     }
 
     /// A client got what it asked for.
-    pub(crate) fn had(&mut self, client: NodeId, nonce: u64, devices: &[Opened]) -> Verdict {
+    pub(crate) fn had(&mut self, client: NodeId, nonce: u64, devices: &[Opened]) -> CheckResult {
         let Some(request) = self.requests.get_mut(&(client, nonce)) else {
             return wrong(format!("request {nonce:x} was answered and never made"));
         };
@@ -341,7 +341,12 @@ impl Places {
     }
 
     /// A client was refused.
-    pub(crate) fn declined(&mut self, now: Nanos, request: (NodeId, u64), code: Code) -> Verdict {
+    pub(crate) fn declined(
+        &mut self,
+        now: Nanos,
+        request: (NodeId, u64),
+        code: Code,
+    ) -> CheckResult {
         self.declined += 1;
         let Some(asked) = self.requests.get(&request) else {
             return Ok(());
@@ -359,7 +364,7 @@ impl Places {
     }
 
     /// A client was told that its session failed.
-    pub(crate) fn failed(&mut self, session: SessionId, code: Code) -> Verdict {
+    pub(crate) fn failed(&mut self, session: SessionId, code: Code) -> CheckResult {
         self.left(session);
         let placed = self.placed.get(&session);
         let on = placed.map(|placed| placed.incarnation);
@@ -380,7 +385,7 @@ impl Places {
     }
 
     /// At the end: who still waits for sessions could not have had them.
-    pub(crate) fn finish(&self) -> Verdict {
+    pub(crate) fn finish(&self) -> CheckResult {
         let waits = |request: &&Request| request.had.is_empty() && request.enough.is_some();
         match self.requests.values().find(waits) {
             None => Ok(()),

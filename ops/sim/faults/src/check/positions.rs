@@ -8,7 +8,7 @@ use bus_schemas::{
     Incarnation, LeaderId, OpNumber, Outcome, SealAnswer, SessionId, Tenant,
 };
 
-use super::{Verdict, Violation};
+use super::{CheckResult, Violation};
 
 /// One incarnation's history.
 #[derive(Debug)]
@@ -89,8 +89,12 @@ impl Positions {
     }
 
     /// A leader published an order.
-    pub(crate) fn ordered(&mut self, incarnation: Incarnation, order: &GrantBatch<'_>) -> Verdict {
-        for open in &order.opens {
+    pub(crate) fn ordered(
+        &mut self,
+        incarnation: Incarnation,
+        batch: &GrantBatch<'_>,
+    ) -> CheckResult {
+        for open in &batch.opens {
             let owner = (open.tenant.clone(), open.ordinal);
             let known = self.owners.entry(open.session).or_insert(owner.clone());
             if *known != owner {
@@ -101,10 +105,10 @@ impl Positions {
                 return Err(Violation::new("I5", what));
             }
         }
-        for (position, grant) in (order.first..).zip(order.grants.iter()) {
-            let key = (incarnation, order.epoch, order.leader, position);
+        for (position, grant) in (batch.first..).zip(batch.grants.iter()) {
+            let key = (incarnation, batch.epoch, batch.leader, position);
             let said = *self.said.entry(key).or_insert(grant);
-            if said != grant || grant.epoch != order.epoch {
+            if said != grant || grant.epoch != batch.epoch {
                 let what =
                     format!("position {position} of {incarnation}: {said:?}, then {grant:?}");
                 return Err(Violation::new("I5", what));
@@ -114,10 +118,14 @@ impl Positions {
     }
 
     /// A worker hears an order.
-    pub(crate) fn heard(&mut self, incarnation: Incarnation, order: &GrantBatch<'_>) -> Verdict {
+    pub(crate) fn heard(
+        &mut self,
+        incarnation: Incarnation,
+        batch: &GrantBatch<'_>,
+    ) -> CheckResult {
         let log = self.log(incarnation)?;
-        if log.sealed == Some((order.epoch, order.leader)) {
-            for (position, grant) in (order.first..).zip(order.grants.iter()) {
+        if log.sealed == Some((batch.epoch, batch.leader)) {
+            for (position, grant) in (batch.first..).zip(batch.grants.iter()) {
                 if position as usize >= log.chains.len() {
                     log.offered.insert(position, grant);
                 }
@@ -127,7 +135,7 @@ impl Positions {
     }
 
     /// A worker says what it has accepted.
-    pub(crate) fn done(&mut self, incarnation: Incarnation, done: &Done<'_>) -> Verdict {
+    pub(crate) fn done(&mut self, incarnation: Incarnation, done: &Done<'_>) -> CheckResult {
         let sealed = self.log(incarnation)?.sealed;
         if sealed.is_none_or(|(epoch, _)| epoch != done.epoch) {
             let what = format!(
@@ -140,7 +148,7 @@ impl Positions {
     }
 
     /// A worker answers a seal.
-    pub(crate) fn sealed(&mut self, incarnation: Incarnation, answer: &SealAnswer) -> Verdict {
+    pub(crate) fn sealed(&mut self, incarnation: Incarnation, answer: &SealAnswer) -> CheckResult {
         self.accepted(incarnation, answer.position, answer.chain)?;
         let new = (answer.epoch, answer.leader);
         self.begins_to_obey(incarnation, new)?;
@@ -158,7 +166,7 @@ impl Positions {
         &mut self,
         incarnation: Incarnation,
         new: (Epoch, LeaderId),
-    ) -> Verdict {
+    ) -> CheckResult {
         let log = self.log(incarnation)?;
         if let Some(old) = log.sealed
             && (new.0 < old.0 || new.0 == old.0 && new.1 != old.1)
@@ -175,7 +183,7 @@ impl Positions {
         incarnation: Incarnation,
         through: GpuPosition,
         chain: Chain,
-    ) -> Verdict {
+    ) -> CheckResult {
         let unknown = || Violation::new("I2", format!("no worker {incarnation}"));
         let log = self.workers.get_mut(&incarnation).ok_or_else(unknown)?;
         while (log.chains.len() as u64) <= through {
@@ -219,7 +227,7 @@ impl Positions {
         position: GpuPosition,
         session: SessionId,
         ops: (OpNumber, OpNumber),
-    ) -> Verdict {
+    ) -> CheckResult {
         let log = self.log(incarnation)?;
         let grant = log.offered.get(&position);
         if let Some(grant) = grant.filter(|grant| grant.kind == GrantKind::Standing) {
@@ -263,7 +271,7 @@ impl Positions {
         incarnation: Incarnation,
         position: GpuPosition,
         outcome: Outcome,
-    ) -> Verdict {
+    ) -> CheckResult {
         self.voids += u64::from(outcome == Outcome::Void);
         let log = self.log(incarnation)?;
         if log.settled.insert(position, outcome).is_some() {
@@ -279,7 +287,7 @@ impl Positions {
     }
 
     /// At the end: every accepted position of a living worker has ended.
-    pub(crate) fn finish(&self) -> Verdict {
+    pub(crate) fn finish(&self) -> CheckResult {
         for (incarnation, log) in self.workers.iter().filter(|(_, log)| log.alive) {
             let open = (1..log.chains.len() as u64).find(|at| !log.settled.contains_key(at));
             if let Some(open) = open {

@@ -6,7 +6,7 @@ use bus_schemas::{
     Code, Failure, Grant, GrantKind, Incarnation, OpNumber, Outcome, SessionId, Tenant,
 };
 
-use super::{Verdict, Violation};
+use super::{CheckResult, Violation};
 use sim_cluster::NodeId;
 
 /// One session's history.
@@ -112,7 +112,7 @@ impl Sessions {
         session: SessionId,
         incarnation: Incarnation,
         doomed: bool,
-    ) -> Verdict {
+    ) -> CheckResult {
         let log = Log {
             client,
             tenant,
@@ -144,7 +144,7 @@ impl Sessions {
         op: OpNumber,
         print: u64,
         answered: bool,
-    ) -> Verdict {
+    ) -> CheckResult {
         let log = self.log(session)?;
         if answered {
             log.awaited = op;
@@ -163,7 +163,7 @@ impl Sessions {
     }
 
     /// A leader published a grant.
-    pub(crate) fn granted(&mut self, grant: &Grant) -> Verdict {
+    pub(crate) fn granted(&mut self, grant: &Grant) -> CheckResult {
         if grant.kind != GrantKind::Run {
             return Ok(());
         }
@@ -186,7 +186,7 @@ impl Sessions {
         session: SessionId,
         op: OpNumber,
         print: u64,
-    ) -> Verdict {
+    ) -> CheckResult {
         self.ops += 1;
         let (on, last) = self.ran.entry(session).or_insert((incarnation, 0));
         if *on != incarnation || op != *last + 1 {
@@ -214,7 +214,7 @@ impl Sessions {
         incarnation: Incarnation,
         session: SessionId,
         open: bool,
-    ) -> Verdict {
+    ) -> CheckResult {
         let key = (incarnation, session);
         let fits = if open {
             self.were_on_device.insert(session) && self.on_device.insert(key)
@@ -229,7 +229,12 @@ impl Sessions {
     }
 
     /// A client got an answer.
-    pub(crate) fn answered(&mut self, session: SessionId, op: OpNumber, right: bool) -> Verdict {
+    pub(crate) fn answered(
+        &mut self,
+        session: SessionId,
+        op: OpNumber,
+        right: bool,
+    ) -> CheckResult {
         let ran = self.ran.get(&session).map_or(0, |(_, last)| *last);
         let log = self.log(session)?;
         if !right || op <= log.answered || op > ran {
@@ -247,7 +252,7 @@ impl Sessions {
         op: OpNumber,
         failure: &Failure,
         denied: bool,
-    ) -> Verdict {
+    ) -> CheckResult {
         let (troubled, unheard) = (self.troubled, self.unheard);
         let silent = matches!(
             failure.code,
@@ -274,7 +279,7 @@ impl Sessions {
     }
 
     /// A client was told that its session ended.
-    pub(crate) fn ended(&mut self, session: SessionId) -> Verdict {
+    pub(crate) fn ended(&mut self, session: SessionId) -> CheckResult {
         let ran = self.ran.get(&session).map_or(0, |(_, last)| *last);
         let log = self.log(session)?;
         log.ended = true;
@@ -309,7 +314,7 @@ impl Sessions {
     }
 
     /// At the end: every op of a session that lives was granted and ran.
-    pub(crate) fn finish(&self, alive: &dyn Fn(NodeId) -> bool) -> Verdict {
+    pub(crate) fn finish(&self, alive: &dyn Fn(NodeId) -> bool) -> CheckResult {
         for (session, log) in &self.logs {
             let ran = self.ran.get(session).map_or(0, |(_, last)| *last);
             let submitted = log.prints.len() as u64;

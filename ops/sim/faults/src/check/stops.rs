@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{Incarnation, SessionId};
 
-use super::{Verdict, Violation};
+use super::{CheckResult, Violation};
 use sim_cluster::{MILLI, Nanos};
 
 /// Turns among equals.
@@ -30,7 +30,7 @@ impl Stops {
         worker: Incarnation,
         session: SessionId,
         device_ns: Nanos,
-    ) -> Verdict {
+    ) -> CheckResult {
         let Some(ran) = self.stopped.remove(&(worker, session)) else {
             return Ok(());
         };

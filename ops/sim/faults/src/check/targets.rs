@@ -3,7 +3,7 @@
 
 use bus_schemas::{ClusterSettings, Grant, Tenant, TenantSettings};
 
-use super::{Verdict, Violation};
+use super::{CheckResult, Violation};
 use sim_cluster::{MILLI, Nanos};
 
 /// One tick of the order.
@@ -42,7 +42,7 @@ impl Above {
         tenant: &Tenant,
         grant: &Grant,
         waited: Option<Nanos>,
-    ) -> Verdict {
+    ) -> CheckResult {
         let (Some(target), Some(waited)) = (self.tightest, waited) else {
             return Ok(());
         };

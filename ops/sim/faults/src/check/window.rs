@@ -8,13 +8,13 @@ use bus_schemas::{
 };
 
 use super::targets::Above;
-use super::{Verdict, Violation};
+use super::{CheckResult, Violation};
 use sim_cluster::Nanos;
 use sim_cluster::NodeId;
 
-/// One worker, as one reign knows it.
+/// One worker, as one term knows it.
 #[derive(Debug, Default)]
-struct Link {
+struct WorkerView {
     granted: GpuPosition,
     // Priority, cost and session of what is granted and not reported done.
     outstanding: BTreeMap<GpuPosition, (u8, u64, SessionId)>,
@@ -22,7 +22,7 @@ struct Link {
     unsaid: BTreeSet<GpuPosition>,
 }
 
-impl Link {
+impl WorkerView {
     fn through(&self, priority: u8) -> u64 {
         let counted = self.outstanding.values();
         let counted = counted.filter(|(of, _, _)| *of <= priority);
@@ -30,7 +30,7 @@ impl Link {
     }
 }
 
-/// One session's queue, as one reign knows it.
+/// One session's queue, as one term knows it.
 #[derive(Debug)]
 struct Queue {
     tenant: Tenant,
@@ -53,8 +53,8 @@ struct Pair {
 }
 
 #[derive(Debug, Default)]
-struct Reign {
-    links: BTreeMap<Incarnation, Link>,
+struct TermState {
+    workers: BTreeMap<Incarnation, WorkerView>,
     queues: BTreeMap<SessionId, Queue>,
     pairs: BTreeMap<(Incarnation, Tenant, Tenant), Pair>,
     largest: u64,
@@ -62,13 +62,13 @@ struct Reign {
     served: BTreeMap<(Incarnation, Tenant), Nanos>,
 }
 
-/// Windows and shares of every reign.
+/// Windows and shares of every term.
 #[derive(Debug)]
 pub(crate) struct Windows {
     settings: ClusterSettings,
     tenants: BTreeMap<Tenant, TenantSettings>,
-    // A leader node's reign; a new life or epoch begins a new one.
-    reigns: BTreeMap<(NodeId, Epoch, LeaderId), Reign>,
+    // A leader node's term; a new life or epoch begins a new one.
+    terms: BTreeMap<(NodeId, Epoch, LeaderId), TermState>,
     current: BTreeMap<NodeId, (NodeId, Epoch, LeaderId)>,
     /// The order is checked against what is queued, too: nothing is lost or late.
     pub exact: bool,
@@ -77,13 +77,13 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// No reign yet.
+    /// No term yet.
     #[must_use]
     pub(crate) fn new(settings: ClusterSettings, tenants: &[(Tenant, TenantSettings)]) -> Self {
         Self {
             settings,
             tenants: tenants.iter().cloned().collect(),
-            reigns: BTreeMap::new(),
+            terms: BTreeMap::new(),
             current: BTreeMap::new(),
             exact: false,
             compared: 0,
@@ -93,39 +93,41 @@ impl Windows {
     /// A leader hears a seal's answer.
     pub(crate) fn sealed(&mut self, leader: NodeId, incarnation: Incarnation, answer: &SealAnswer) {
         let key = (leader, answer.epoch, answer.leader);
-        let reign = self.reigns.entry(key).or_default();
+        let term = self.terms.entry(key).or_default();
         // An answer to an earlier epoch's seal may come twice, and late.
         let before = self.current.entry(leader).or_insert(key);
         if before.2 != key.2 || before.1 < key.1 {
             *before = key;
         }
-        reign.links.entry(incarnation).or_insert_with(|| Link {
-            granted: answer.position,
-            unsaid: BTreeSet::new(),
-            outstanding: answer
-                .outstanding
-                .iter()
-                .map(|row| {
-                    let grant = &row.grant;
-                    (row.position, (grant.priority, grant.cost, grant.session))
-                })
-                .collect(),
-        });
+        term.workers
+            .entry(incarnation)
+            .or_insert_with(|| WorkerView {
+                granted: answer.position,
+                unsaid: BTreeSet::new(),
+                outstanding: answer
+                    .outstanding
+                    .iter()
+                    .map(|row| {
+                        let grant = &row.grant;
+                        (row.position, (grant.priority, grant.cost, grant.session))
+                    })
+                    .collect(),
+            });
         for session in &answer.sessions {
             // Its priority is not known before its first grant here.
             let queue = Queue::new(session.tenant.clone(), incarnation, session.accepted);
-            reign.queues.entry(session.session).or_insert(queue).unclear = true;
+            term.queues.entry(session.session).or_insert(queue).unclear = true;
         }
     }
 
     /// A leader hears done reports.
     pub(crate) fn done(&mut self, leader: NodeId, incarnation: Incarnation, done: &Done<'_>) {
-        let Some(reign) = self.current(leader) else {
+        let Some(term) = self.current(leader) else {
             return;
         };
-        if let Some(link) = reign.links.get_mut(&incarnation) {
+        if let Some(worker) = term.workers.get_mut(&incarnation) {
             for report in done.reports.iter() {
-                let queue = reign.queues.get_mut(&report.session);
+                let queue = term.queues.get_mut(&report.session);
                 match report.outcome {
                     Outcome::Part => continue,
                     Outcome::Closed => {
@@ -140,8 +142,8 @@ impl Windows {
                     }
                     _ => {}
                 }
-                link.outstanding.remove(&report.position);
-                link.unsaid.remove(&report.position);
+                worker.outstanding.remove(&report.position);
+                worker.unsaid.remove(&report.position);
                 if report.outcome != Outcome::Ran
                     && let Some(queue) = queue
                 {
@@ -151,17 +153,17 @@ impl Windows {
         }
     }
 
-    fn current(&mut self, leader: NodeId) -> Option<&mut Reign> {
+    fn current(&mut self, leader: NodeId) -> Option<&mut TermState> {
         let key = self.current.get(&leader)?;
-        self.reigns.get_mut(key)
+        self.terms.get_mut(key)
     }
 
     /// A leader hears an intent.
     pub(crate) fn intent(&mut self, leader: NodeId, session: SessionId, intent: &Intent<'_>) {
-        let Some(reign) = self.current(leader) else {
+        let Some(term) = self.current(leader) else {
             return;
         };
-        if let Some(queue) = reign.queues.get_mut(&session) {
+        if let Some(queue) = term.queues.get_mut(&session) {
             queue.ahead.insert(intent.first, u64::from(intent.count));
             while let Some(entry) = queue.ahead.first_entry()
                 && *entry.key() <= queue.queued + 1
@@ -174,8 +176,8 @@ impl Windows {
 
     /// A leader heard that a session is to be closed.
     pub(crate) fn closing(&mut self, leader: NodeId, session: SessionId) {
-        if let Some(reign) = self.current(leader)
-            && let Some(queue) = reign.queues.get_mut(&session)
+        if let Some(term) = self.current(leader)
+            && let Some(queue) = term.queues.get_mut(&session)
         {
             queue.unclear = true;
         }
@@ -187,22 +189,22 @@ impl Windows {
         now: Nanos,
         leader: NodeId,
         incarnation: Incarnation,
-        order: &GrantBatch<'_>,
-    ) -> Verdict {
-        let key = (leader, order.epoch, order.leader);
-        let Some(reign) = self.reigns.get_mut(&key) else {
+        batch: &GrantBatch<'_>,
+    ) -> CheckResult {
+        let key = (leader, batch.epoch, batch.leader);
+        let Some(term) = self.terms.get_mut(&key) else {
             let what = format!(
                 "an order of epoch {} to {incarnation}, not sealed",
-                order.epoch
+                batch.epoch
             );
             return Err(Violation::new("I3", what));
         };
-        for open in &order.opens {
+        for open in &batch.opens {
             let queue = Queue::new(open.tenant.clone(), incarnation, 0);
-            reign.queues.entry(open.session).or_insert(queue).priority = open.priority;
+            term.queues.entry(open.session).or_insert(queue).priority = open.priority;
         }
-        for (position, grant) in (order.first..).zip(order.grants.iter()) {
-            let Some(link) = reign.links.get_mut(&incarnation) else {
+        for (position, grant) in (batch.first..).zip(batch.grants.iter()) {
+            let Some(worker) = term.workers.get_mut(&incarnation) else {
                 let what = format!("an order to {incarnation}, which was not sealed");
                 return Err(Violation::new("I3", what));
             };
@@ -212,32 +214,32 @@ impl Windows {
                 _ => grant.cost,
             };
             let row = (grant.priority, cost, grant.session);
-            if link.unsaid.remove(&position) {
-                link.outstanding.insert(position, row);
+            if worker.unsaid.remove(&position) {
+                worker.outstanding.insert(position, row);
             }
-            if position <= link.granted {
+            if position <= worker.granted {
                 continue;
             }
-            link.unsaid.extend(link.granted + 1..position);
+            worker.unsaid.extend(worker.granted + 1..position);
             if grant.kind == GrantKind::Run {
                 let limits = (&self.settings, &self.tenants, self.exact);
-                reign.runs(now, (incarnation, position), &grant, limits)?;
+                term.runs(now, (incarnation, position), &grant, limits)?;
             }
-            let Some(link) = reign.links.get_mut(&incarnation) else {
+            let Some(worker) = term.workers.get_mut(&incarnation) else {
                 continue;
             };
-            link.granted = position;
-            link.outstanding.insert(position, row);
+            worker.granted = position;
+            worker.outstanding.insert(position, row);
             if self.exact && grant.kind == GrantKind::Run {
-                reign.overtakes(incarnation, &grant, &self.tenants)?;
-                reign.largest = reign.largest.max(grant.cost);
+                term.overtakes(incarnation, &grant, &self.tenants)?;
+                term.largest = term.largest.max(grant.cost);
                 let quantum = self.settings.quantum_ns;
                 // Settled, shares are of measured time, which nobody knows yet.
                 if !self.settings.settle {
-                    self.compared += reign.share(incarnation, &grant, quantum, &self.tenants)?;
+                    self.compared += term.share(incarnation, &grant, quantum, &self.tenants)?;
                 }
             }
-            if let Some(queue) = reign.queues.get_mut(&grant.session) {
+            if let Some(queue) = term.queues.get_mut(&grant.session) {
                 queue.granted = queue.granted.max(grant.last);
                 queue.unclear |= grant.kind == GrantKind::Close;
                 if grant.kind == GrantKind::Standing {
@@ -250,13 +252,13 @@ impl Windows {
 }
 
 fn fits(
-    link: &Link,
+    worker: &WorkerView,
     incarnation: Incarnation,
     position: GpuPosition,
     grant: &Grant,
     window: u64,
-) -> Verdict {
-    let before = link.through(grant.priority);
+) -> CheckResult {
+    let before = worker.through(grant.priority);
     if before == 0 || before + grant.cost <= window {
         return Ok(());
     }
@@ -295,7 +297,7 @@ impl Queue {
     }
 }
 
-impl Reign {
+impl TermState {
     /// The targets above a priority whose tenants have work outstanding on a worker.
     fn above(
         &self,
@@ -303,8 +305,8 @@ impl Reign {
         priority: u8,
         tenants: &BTreeMap<Tenant, TenantSettings>,
     ) -> Above {
-        let outstanding = self.links.get(&incarnation).into_iter();
-        let outstanding = outstanding.flat_map(|link| link.outstanding.values());
+        let outstanding = self.workers.get(&incarnation).into_iter();
+        let outstanding = outstanding.flat_map(|worker| worker.outstanding.values());
         let queues = outstanding
             .filter(|(_, cost, _)| *cost > 0)
             .filter_map(|(_, _, session)| self.queues.get(session))
@@ -322,14 +324,14 @@ impl Reign {
         (incarnation, position): (Incarnation, GpuPosition),
         grant: &Grant,
         (settings, tenants, exact): (&ClusterSettings, &BTreeMap<Tenant, TenantSettings>, bool),
-    ) -> Verdict {
+    ) -> CheckResult {
         let above = match exact {
             true => self.above(incarnation, grant.priority, tenants),
             false => Above::default(),
         };
         let window = above.window(settings);
         fits(
-            &self.links[&incarnation],
+            &self.workers[&incarnation],
             incarnation,
             position,
             grant,
@@ -349,8 +351,8 @@ impl Reign {
         incarnation: Incarnation,
         grant: &Grant,
         tenants: &BTreeMap<Tenant, TenantSettings>,
-    ) -> Verdict {
-        let Some(link) = self.links.get(&incarnation) else {
+    ) -> CheckResult {
+        let Some(worker) = self.workers.get(&incarnation) else {
             return Ok(());
         };
         let higher = self.queues.iter().find(|(_, queue)| {
@@ -358,7 +360,7 @@ impl Reign {
                 && queue.waits()
                 && queue.priority < grant.priority
                 && !is_filtered(tenants, &queue.tenant)
-                && link.through(queue.priority) == 0
+                && worker.through(queue.priority) == 0
         });
         match higher {
             None => Ok(()),

@@ -33,8 +33,8 @@ pub(crate) struct Mutated {
     sealed: Option<(Epoch, LeaderId)>,
     held: Option<Fact>,
     seen: BTreeMap<&'static str, u64>,
-    /// The reign of the orders that it sent last.
-    reign: Option<(Epoch, LeaderId)>,
+    /// The term of the grant batches that it sent last.
+    term: Option<(Epoch, LeaderId)>,
     /// Workers that it is to drain.
     drained: BTreeSet<Incarnation>,
     /// Positions that open a session.
@@ -55,7 +55,7 @@ impl Mutated {
             sealed: None,
             held: None,
             seen: BTreeMap::new(),
-            reign: None,
+            term: None,
             drained: BTreeSet::new(),
             opens: BTreeSet::new(),
             extra: None,
@@ -116,7 +116,7 @@ impl Mutated {
         };
         let worker = drain.incarnation;
         if self.mutant == Mutant::DismissesAtOnce {
-            let leave = self.reign.filter(|_| drain.draining);
+            let leave = self.term.filter(|_| drain.draining);
             self.extra = leave.map(|(epoch, leader)| NodeEffect::Publish {
                 subject: format!("{within}.w.{worker}.leave").into(),
                 reply: None,
@@ -301,7 +301,7 @@ impl Mutated {
     fn bend_orders(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let order = decode::<GrantBatch<'_>>(bytes).ok()?;
         if self.mutant == Mutant::DismissesAtOnce {
-            self.reign = Some((order.epoch, order.leader));
+            self.term = Some((order.epoch, order.leader));
             return None;
         }
         let rows = order.grants.iter().map(|mut grant| {

@@ -121,7 +121,7 @@ impl Play {
         let mut observer = Watch::new(
             &name,
             scene.settings.clone(),
-            &scene.accounts(),
+            &scene.tenant_settings(),
             (&scene.workers, scene.capacity),
             trace,
         );
@@ -178,8 +178,7 @@ impl Play {
     }
 
     fn play(mut self) -> (Result<RunReport, Box<RunFailure>>, Vec<String>) {
-        let verdict = self.unfold();
-        let result = match verdict {
+        let result = match self.unfold() {
             Ok(replay) => Ok(self.report(replay)),
             Err(violation) => Err(Box::new(RunFailure {
                 seed: self.scene.seed,
@@ -202,7 +201,7 @@ impl Play {
             history: self.history,
             ops: observer.sessions.ops,
             voids: observer.positions.voids,
-            epochs: observer.reigns.len() as u64,
+            epochs: observer.terms.len() as u64,
             ended: observer.sessions.ends.0,
             failed: observer.sessions.ends.1,
             faults: self.faults,
@@ -215,8 +214,8 @@ impl Play {
             stopped: observer.stops.ended,
             gave_up: observer.sessions.gave_up,
             epochs_twice: {
-                let epochs: BTreeSet<u64> = observer.reigns.iter().map(|reign| reign.0).collect();
-                (observer.reigns.len() - epochs.len()) as u64
+                let epochs: BTreeSet<u64> = observer.terms.iter().map(|term| term.0).collect();
+                (observer.terms.len() - epochs.len()) as u64
             },
             renewed: observer.renewed(),
             rivals: observer.rivals,
@@ -320,7 +319,7 @@ impl Play {
         let replay = record::check(
             &self.cluster.store,
             &observer.positions,
-            &observer.accounts,
+            &observer.usage,
             keeping,
         )?;
         if self.troubles.harmless() && replay.adopted > 0 {

@@ -19,7 +19,7 @@ use crate::session::ModelProgram;
 /// Makes the processes of a scene.
 pub(super) fn factory(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> Factory {
     let (name, settings) = (name.clone(), scene.settings.clone());
-    let (tenants, clients) = (scene.accounts(), scene.clients.clone());
+    let (tenants, clients) = (scene.tenant_settings(), scene.clients.clone());
     let (machines, capacity) = (scene.workers.clone(), scene.capacity);
     let errands = errands(&scene.faults);
     Box::new(move |role, number, life, mut random| {

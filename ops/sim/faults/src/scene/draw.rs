@@ -3,7 +3,7 @@
 use bus_schemas::{ClusterSettings, TenantSettings};
 use sim_cluster::{MICRO, MILLI, Nanos, Random};
 
-use super::{Account, Customer, Machine, Member, Scene};
+use super::{Customer, Machine, Member, Scene, SceneTenant};
 use crate::epochs;
 use crate::faults::Troubles;
 use crate::faults::schedule::{Cast, drain, drains, halve, schedule, store_faults, stores};
@@ -105,7 +105,7 @@ fn worker(random: &mut Random, number: u32) -> Machine {
 
 fn clients(
     random: &mut Random,
-    tenants: &[Account],
+    tenants: &[SceneTenant],
     length: Nanos,
     (unruly, crowded): (bool, bool),
 ) -> Vec<Customer> {
@@ -125,7 +125,7 @@ fn clients(
     (0..count).map(client).collect()
 }
 
-fn tenants(random: &mut Random, crowded: bool) -> Vec<Account> {
+fn tenants(random: &mut Random, crowded: bool) -> Vec<SceneTenant> {
     let same = crowded || random.chance(400);
     (0..2 + random.index(3))
         .filter_map(|index| {
@@ -147,7 +147,7 @@ fn tenants(random: &mut Random, crowded: bool) -> Vec<Account> {
                 ..TenantSettings::default()
             };
             let name = format!("tenant-{index}").parse().ok()?;
-            Some(Account { name, settings })
+            Some(SceneTenant { name, settings })
         })
         .collect()
 }

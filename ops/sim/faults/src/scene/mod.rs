@@ -52,7 +52,7 @@ pub(crate) struct Machine {
 
 /// A tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Account {
+pub(crate) struct SceneTenant {
     /// Its name.
     pub name: Tenant,
     /// Its settings.
@@ -109,7 +109,7 @@ pub struct Scene {
     pub settings: ClusterSettings,
     /// The tenants.
     #[serde(rename = "tenant", default)]
-    pub(crate) tenants: Vec<Account>,
+    pub(crate) tenants: Vec<SceneTenant>,
     /// The leader candidates.
     #[serde(rename = "leader", default)]
     pub(crate) leaders: Vec<Member>,
@@ -136,7 +136,7 @@ impl Scene {
         let clients = self.clients.iter().map(|client| client.number).collect();
         let known = |client: &Customer| {
             let mut tenants = self.tenants.iter();
-            tenants.any(|account| account.name == client.tenant)
+            tenants.any(|tenant| tenant.name == client.tenant)
         };
         let over = |strike: &Strike| strike.at + strike.fault.time() <= self.quiet;
         let elsewhere = |strike: &Strike| match strike.fault {
@@ -189,8 +189,8 @@ impl Scene {
 
     /// The tenants, as the leaders are told of them.
     #[must_use]
-    pub(crate) fn accounts(&self) -> Vec<(Tenant, TenantSettings)> {
-        let pair = |account: &Account| (account.name.clone(), account.settings.clone());
+    pub(crate) fn tenant_settings(&self) -> Vec<(Tenant, TenantSettings)> {
+        let pair = |tenant: &SceneTenant| (tenant.name.clone(), tenant.settings.clone());
         self.tenants.iter().map(pair).collect()
     }
 }
@@ -199,11 +199,11 @@ impl Scene {
 /// one of 30 s at 20 percent is paid for after 150 s.
 fn owed(scene: &Scene) -> Nanos {
     let owed = scene.clients.iter().map(|client| {
-        let mut accounts = scene.tenants.iter();
-        let account = accounts.find(|account| account.name == client.tenant);
+        let mut tenants = scene.tenants.iter();
+        let tenant = tenants.find(|tenant| tenant.name == client.tenant);
         let steps = client.programs.iter().flat_map(|it| &it.steps);
         let long = steps.filter(|step| matches!(step, Step::Launch { function: LONG, .. }));
-        match account.map_or(0, |account| account.settings.cap) {
+        match tenant.map_or(0, |tenant| tenant.settings.cap) {
             0 => 0,
             cap => long.count() as u64 * LONG_TIME * 100 / u64::from(cap.min(100)),
         }

@@ -13,7 +13,7 @@ use bus_schemas::{
 
 use crate::administrator::inbox;
 use crate::check::{
-    Accounts, Credits, Drains, Keeping, Memory, Places, Positions, Sessions, Stops, Verdict,
+    CheckResult, Credits, Drains, Keeping, Memory, Places, Positions, Sessions, Stops, UsageBlocks,
     Violation, Windows,
 };
 use crate::coverage::Coverage;
@@ -22,7 +22,7 @@ use crate::scene::Machine;
 use crate::trace::Trace;
 use sim_cluster::{Fact, Nanos, NodeId, Packet, SECOND};
 
-/// Two beats of one leader that are no further apart belong to one reign without a break.
+/// Two beats of one leader that are no further apart belong to one term without a break.
 const RIVAL: Nanos = SECOND / 10;
 
 /// All checkers, and a few facts about the cluster that the simulation steers by.
@@ -46,7 +46,7 @@ pub(crate) struct Watch {
     /// Which workers are drained.
     pub drains: Drains,
     /// What their blocks have of it.
-    pub accounts: Accounts,
+    pub usage: UsageBlocks,
     /// What leaders keep that is not recorded.
     pub keeping: Keeping,
     /// What closed sessions had on their devices.
@@ -57,8 +57,8 @@ pub(crate) struct Watch {
     /// Who leads, by its heartbeat.
     pub leading: Option<(Epoch, NodeId)>,
     beat_at: Nanos,
-    /// Reigns seen.
-    pub reigns: BTreeSet<(Epoch, NodeId)>,
+    /// Terms seen.
+    pub terms: BTreeSet<(Epoch, NodeId)>,
     /// When each node beat as a leader.
     beats: BTreeMap<NodeId, Nanos>,
     /// Beats of one leader between two of another: both took themselves for the only one.
@@ -97,12 +97,12 @@ impl Watch {
             credits: Credits::default(),
             places: Places::new(machines, tenants, capacity),
             drains: Drains::default(),
-            accounts: Accounts::default(),
+            usage: UsageBlocks::default(),
             workers: BTreeMap::new(),
             finished: BTreeSet::new(),
             leading: None,
             beat_at: 0,
-            reigns: BTreeSet::new(),
+            terms: BTreeSet::new(),
             beats: BTreeMap::new(),
             rivals: 0,
             violation: None,
@@ -112,15 +112,15 @@ impl Watch {
         }
     }
 
-    fn judge(&mut self, verdict: Verdict) {
-        if let Err(violation) = verdict
+    fn judge(&mut self, result: CheckResult) {
+        if let Err(violation) = result
             && self.violation.is_none()
         {
             self.violation = Some(violation);
         }
     }
 
-    fn publish(&mut self, now: Nanos, from: NodeId, packet: &Packet) -> Verdict {
+    fn publish(&mut self, now: Nanos, from: NodeId, packet: &Packet) -> CheckResult {
         let subject = &*packet.subject;
         if let Some(incarnation) = self.workers.get(&from).copied() {
             if subject.starts_with(&self.inbox) {
@@ -163,7 +163,7 @@ impl Watch {
         } else if subject == self.subjects.leader_beat()
             && let Ok(beat) = decode::<LeaderBeat>(&packet.bytes)
         {
-            self.reigns.insert((beat.epoch, from));
+            self.terms.insert((beat.epoch, from));
             if let Some(before) = self.beats.insert(from, now)
                 && now - before < RIVAL
             {
@@ -183,8 +183,8 @@ impl Watch {
     /// How often a leader was followed by itself.
     #[must_use]
     pub(crate) fn renewed(&self) -> u64 {
-        let next = self.reigns.iter().skip(1);
-        let pairs = self.reigns.iter().zip(next);
+        let next = self.terms.iter().skip(1);
+        let pairs = self.terms.iter().zip(next);
         let itself = pairs.filter(|(before, next)| before.1 == next.1 && before.0 < next.0);
         itself.count() as u64
     }
@@ -195,24 +195,24 @@ impl Watch {
         now: Nanos,
         leader: NodeId,
         worker: Incarnation,
-        order: &GrantBatch<'_>,
-    ) -> Verdict {
-        self.positions.ordered(worker, order)?;
-        for open in &order.opens {
+        batch: &GrantBatch<'_>,
+    ) -> CheckResult {
+        self.positions.ordered(worker, batch)?;
+        for open in &batch.opens {
             self.memory.given(worker, open);
             self.places.granted(worker, open)?;
         }
-        self.windows.ordered(now, leader, worker, order)?;
-        for (position, grant) in (order.first..).zip(order.grants.iter()) {
+        self.windows.ordered(now, leader, worker, batch)?;
+        for (position, grant) in (batch.first..).zip(batch.grants.iter()) {
             self.keeping.granted(now, worker, position, grant.epoch);
-            self.drains.granted((leader, order.epoch), worker, &grant)?;
+            self.drains.granted((leader, batch.epoch), worker, &grant)?;
             self.sessions.granted(&grant)?;
         }
         Ok(())
     }
 
     /// A node takes a message.
-    fn deliver(&mut self, to: NodeId, packet: &Packet) -> Verdict {
+    fn deliver(&mut self, to: NodeId, packet: &Packet) -> CheckResult {
         let subject = &*packet.subject;
         if let Some(incarnation) = self.workers.get(&to).copied() {
             return self.work(incarnation, packet);
@@ -258,7 +258,7 @@ impl Watch {
     }
 
     /// A worker takes a message.
-    fn work(&mut self, incarnation: Incarnation, packet: &Packet) -> Verdict {
+    fn work(&mut self, incarnation: Incarnation, packet: &Packet) -> CheckResult {
         match self.subjects.parse_worker(&packet.subject) {
             Some(WorkerSubject::GrantBatch) => match decode::<GrantBatch<'_>>(&packet.bytes) {
                 Ok(order) => self.positions.heard(incarnation, &order),
@@ -281,7 +281,7 @@ impl Watch {
     }
 
     /// A node tells something.
-    fn take(&mut self, now: Nanos, from: NodeId, fact: Fact) -> Verdict {
+    fn take(&mut self, now: Nanos, from: NodeId, fact: Fact) -> CheckResult {
         match fact {
             Fact::Client(fact) => self.client_says(now, from, fact),
             Fact::Worker(worker, fact) => self.worker_says(now, from, worker, fact),

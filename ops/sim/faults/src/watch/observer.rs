@@ -13,8 +13,8 @@ impl ClusterObserver for Watch {
 
     fn published(&mut self, now: Nanos, from: NodeId, packet: &Packet) {
         self.trace.published(now, from, packet);
-        let verdict = self.publish(now, from, packet);
-        self.judge(verdict);
+        let result = self.publish(now, from, packet);
+        self.judge(result);
     }
 
     fn arrived(&mut self, now: Nanos, to: NodeId, packet: &Packet) {
@@ -27,8 +27,8 @@ impl ClusterObserver for Watch {
 
     fn handles(&mut self, now: Nanos, id: NodeId, slot: &Slot, input: &NodeInput) {
         if let NodeInput::Message(packet) = input {
-            let verdict = self.deliver(id, packet);
-            self.judge(verdict);
+            let result = self.deliver(id, packet);
+            self.judge(result);
         }
         if let (Some(points), Some(node)) = (&mut self.fault_points, &slot.node)
             && slot.role != NodeRole::Administrator
@@ -39,8 +39,8 @@ impl ClusterObserver for Watch {
 
     fn fact(&mut self, now: Nanos, from: NodeId, fact: Fact) {
         self.trace.fact(now, from, &fact);
-        let verdict = self.take(now, from, fact);
-        self.judge(verdict);
+        let result = self.take(now, from, fact);
+        self.judge(result);
     }
 
     fn stored(&mut self, now: Nanos, placement: &Placement) {

@@ -4,10 +4,10 @@ use bus_schemas::Incarnation;
 use sim_cluster::{ClientFact, LeaderFact, Nanos, NodeId, WorkerFact};
 
 use super::Watch;
-use crate::check::{Verdict, Violation};
+use crate::check::{CheckResult, Violation};
 
 impl Watch {
-    pub(super) fn leader_says(&mut self, from: NodeId, fact: &LeaderFact) -> Verdict {
+    pub(super) fn leader_says(&mut self, from: NodeId, fact: &LeaderFact) -> CheckResult {
         match *fact {
             LeaderFact::Cut {
                 epoch,
@@ -22,7 +22,12 @@ impl Watch {
         }
     }
 
-    pub(super) fn client_says(&mut self, now: Nanos, from: NodeId, fact: ClientFact) -> Verdict {
+    pub(super) fn client_says(
+        &mut self,
+        now: Nanos,
+        from: NodeId,
+        fact: ClientFact,
+    ) -> CheckResult {
         match fact {
             ClientFact::Asked {
                 nonce,
@@ -92,7 +97,7 @@ impl Watch {
         from: NodeId,
         worker: Incarnation,
         fact: WorkerFact,
-    ) -> Verdict {
+    ) -> CheckResult {
         match fact {
             WorkerFact::Began { gpu } => {
                 self.workers.insert(from, worker);
@@ -123,8 +128,8 @@ impl Watch {
                 self.sessions.settled(session, outcome);
                 self.positions.settled(worker, position, outcome)
             }
-            WorkerFact::Accounted { block } => {
-                self.accounts.take(&block);
+            WorkerFact::UsageCut { block } => {
+                self.usage.take(&block);
                 Ok(())
             }
             fact => self.use_of(now, worker, fact),
@@ -132,7 +137,7 @@ impl Watch {
     }
 
     /// What a worker says of memory and time that were used.
-    fn use_of(&mut self, now: Nanos, worker: Incarnation, fact: WorkerFact) -> Verdict {
+    fn use_of(&mut self, now: Nanos, worker: Incarnation, fact: WorkerFact) -> CheckResult {
         match fact {
             WorkerFact::Touched {
                 session,
@@ -161,7 +166,7 @@ impl Watch {
                 if let Some(tenant) = self.memory.tenant(session) {
                     let used = [launches, device_ns, sm_ns];
                     self.credits.used(worker, tenant, used);
-                    self.accounts.used(worker, tenant, device_ns);
+                    self.usage.used(worker, tenant, device_ns);
                 }
                 self.stops.used(worker, session, device_ns)
             }

@@ -75,8 +75,8 @@ fn had(open: &OpenGrant, incarnation: Incarnation) -> Opened {
     }
 }
 
-fn why(verdict: Verdict) -> String {
-    verdict.expect_err("it does not hold").what
+fn why(result: CheckResult) -> String {
+    result.expect_err("it does not hold").what
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::row::PositionRow;
 
 /// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct OrderVerdict {
+pub struct OrderCheck {
     /// The launch order's digest, as it was recomputed: over all workers, lost and left ones as well.
     pub digest: String,
     /// Positions recomputed or adopted.
@@ -29,14 +29,14 @@ pub struct OrderVerdict {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anchor: Option<AnchorLine>,
     /// Each worker's chain.
-    pub gpus: Vec<GpuVerdict>,
+    pub gpus: Vec<GpuCheck>,
     /// The first position that differs, if one does.
     pub first: Option<First>,
 }
 
 /// One worker's chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct GpuVerdict {
+pub struct GpuCheck {
     /// The device.
     pub gpu: u32,
     /// The worker.
@@ -98,7 +98,7 @@ pub struct First {
     pub why: String,
 }
 
-impl GpuVerdict {
+impl GpuCheck {
     /// A chain as it was recomputed, and what there was to compare it with.
     fn new(record: &Record, tail: &Tail) -> Self {
         let mut ends = record.ends.iter();
@@ -174,7 +174,7 @@ impl First {
     }
 }
 
-impl OrderVerdict {
+impl OrderCheck {
     /// Judges a record that was replayed, as far as it could be.
     pub(super) fn new(record: &Record, replay: Replay, failed: Option<ReplayError>) -> Self {
         let unreadable =
@@ -182,7 +182,7 @@ impl OrderVerdict {
         let failed = failed.map(First::from);
         let replayed = replay.recomputed();
         let (positions, tails) = (replayed.positions, replayed.tails);
-        let mut verdict = Self {
+        let mut check = Self {
             digest: replayed.digest.to_string(),
             positions: positions.len() as u64,
             adopted: replayed.adopted,
@@ -202,26 +202,26 @@ impl OrderVerdict {
         let rows = |of: Incarnation| by_worker.get(&of).unwrap_or(&none);
         let marks = record.marks.iter();
         let mut firsts: Vec<First> = marks
-            .filter_map(|(worker, marks)| verdict.compare_marks(*worker, marks, rows(*worker)))
+            .filter_map(|(worker, marks)| check.compare_marks(*worker, marks, rows(*worker)))
             .collect();
         // Where the replay ended before its end, no chain is where its worker's is.
         let ends = record.ends.iter().filter(|_| failed.is_none());
         for (worker, tail) in ends {
-            firsts.extend(verdict.compare_end(*worker, tail, rows(*worker)));
+            firsts.extend(check.compare_end(*worker, tail, rows(*worker)));
         }
         for tail in &tails {
-            let gpu = GpuVerdict::new(record, tail);
-            verdict.compared += u64::from(gpu.with == With::Record);
-            verdict.gpus.push(gpu);
+            let gpu = GpuCheck::new(record, tail);
+            check.compared += u64::from(gpu.with == With::Record);
+            check.gpus.push(gpu);
         }
         let first = earliest(firsts, &positions);
-        verdict.first = match unreadable {
+        check.first = match unreadable {
             true => failed,
             false => first
                 .or(failed)
                 .or_else(|| replayed.holes.first().map(First::of)),
         };
-        verdict
+        check
     }
 
     /// Compares what is recomputed now with what was, when the record was written.
@@ -291,7 +291,7 @@ impl OrderVerdict {
                 .or_default()
                 .push(row);
         }
-        let mut verdict = Self {
+        let mut check = Self {
             positions: rows.len() as u64,
             ..Self::default()
         };
@@ -315,7 +315,7 @@ impl OrderVerdict {
                     firsts.push(((row.epoch, row.global), first(row, why)));
                     break;
                 }
-                verdict.compared += 1;
+                check.compared += 1;
                 at = (row.position, next.unwrap_or_default());
             }
             let (position, chain) = at;
@@ -324,7 +324,7 @@ impl OrderVerdict {
                 position,
                 chain,
             });
-            verdict.gpus.push(GpuVerdict {
+            check.gpus.push(GpuCheck {
                 gpu,
                 incarnation: incarnation.into(),
                 position,
@@ -336,9 +336,9 @@ impl OrderVerdict {
             });
         }
         let earliest = firsts.into_iter().min_by_key(|(at, _)| *at);
-        verdict.first = earliest.map(|(_, first)| first);
-        verdict.digest = bus_schemas::digest(&tails).to_string();
-        verdict
+        check.first = earliest.map(|(_, first)| first);
+        check.digest = bus_schemas::digest(&tails).to_string();
+        check
     }
 }
 
@@ -361,14 +361,14 @@ fn mark(chain: &Chain) -> u64 {
 impl Record {
     /// What is recomputed, and where it disagrees, if it does.
     #[must_use]
-    pub fn verify(&self) -> OrderVerdict {
+    pub fn verify(&self) -> OrderCheck {
         let mut replay = Replay::default();
         let blocks = self.blocks.iter();
         let mut added = blocks.map(|(epoch, number, bytes)| replay.add(*epoch, *number, bytes));
         let failed = added.find_map(Result::err);
         drop(added);
         let failed = failed.or_else(|| replay.advance(|_| {}).err());
-        OrderVerdict::new(self, replay, failed)
+        OrderCheck::new(self, replay, failed)
     }
 
     /// Notes what the record is replayed to now, so that it can be told later from where on it is
@@ -449,21 +449,18 @@ mod tests {
             chain = row.chain_from(chain).expect("a grant");
             row.chain = Some(chain.to_string());
         }
-        let whole = OrderVerdict::of_rows(&rows);
+        let whole = OrderCheck::of_rows(&rows);
         assert_eq!((whole.first, whole.compared), (None, 4));
         assert_eq!(whole.digest.len(), 64);
         for at in 0..4 {
             let mut changed = rows.clone();
             changed[at].last += 1;
-            let first = OrderVerdict::of_rows(&changed).first.expect("noticed");
+            let first = OrderCheck::of_rows(&changed).first.expect("noticed");
             assert_eq!(first.position, at as u64 + 1);
         }
         rows[2].tenant = "No Tenant".into();
         assert_eq!(
-            OrderVerdict::of_rows(&rows)
-                .first
-                .expect("noticed")
-                .position,
+            OrderCheck::of_rows(&rows).first.expect("noticed").position,
             3
         );
     }

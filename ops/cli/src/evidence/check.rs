@@ -11,7 +11,7 @@ const RUNNING: usize = 1 << 16;
 
 /// What the check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct EvidenceCheck {
     /// Ops that clients submitted.
     pub submitted: u64,
     /// Ops that ran.
@@ -30,7 +30,7 @@ pub struct Verdict {
     pub disagreements: Vec<String>,
 }
 
-impl Verdict {
+impl EvidenceCheck {
     /// Whether everything agrees.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -48,36 +48,36 @@ impl Verdict {
 impl Evidence {
     /// Compares what was submitted, started and ordered.
     #[must_use]
-    pub fn verify(&self) -> Verdict {
-        let mut verdict = Verdict::default();
-        let submitted = self.submitted_through(&mut verdict);
-        self.check_runs(&submitted, &mut verdict);
-        self.check_failures(&mut verdict);
-        self.check_positions(&mut verdict);
-        self.check_kills(&mut verdict);
-        verdict
+    pub fn verify(&self) -> EvidenceCheck {
+        let mut check = EvidenceCheck::default();
+        let submitted = self.submitted_through(&mut check);
+        self.check_runs(&submitted, &mut check);
+        self.check_failures(&mut check);
+        self.check_positions(&mut check);
+        self.check_kills(&mut check);
+        check
     }
 
     /// Ops submitted per session; its lines must be gapless and in order.
-    fn submitted_through(&self, verdict: &mut Verdict) -> BTreeMap<&str, u64> {
+    fn submitted_through(&self, check: &mut EvidenceCheck) -> BTreeMap<&str, u64> {
         let mut through = BTreeMap::new();
-        sorted("submitted", &self.submitted, Submitted::key, verdict);
+        sorted("submitted", &self.submitted, Submitted::key, check);
         for line in &self.submitted {
             let last = through.entry(line.session.as_str()).or_insert(0);
             if line.first != *last + 1 || line.last < line.first {
-                verdict.disagree(format!(
+                check.disagree(format!(
                     "submitted.jsonl: session {} goes from op {last} to {}..{}",
                     line.session, line.first, line.last
                 ));
             }
             *last = line.last.max(*last);
         }
-        verdict.submitted = through.values().sum();
+        check.submitted = through.values().sum();
         through
     }
 
     /// Each session's ops ran once, in order, all of them.
-    fn check_runs(&self, submitted: &BTreeMap<&str, u64>, verdict: &mut Verdict) {
+    fn check_runs(&self, submitted: &BTreeMap<&str, u64>, check: &mut EvidenceCheck) {
         let mut ran: BTreeMap<&str, u64> = BTreeMap::new();
         let failed = self.failed();
         let failures = self.failures.iter();
@@ -103,24 +103,24 @@ impl Evidence {
                 .get(line.session.as_str())
                 .filter(|op| line.last > **op)
             {
-                verdict.disagree(format!(
+                check.disagree(format!(
                     "session {} failed at op {op} and ran on to op {}",
                     line.session, line.last
                 ));
             }
             let last = ran.entry(line.session.as_str()).or_insert(0);
             if line.first <= *last {
-                verdict.duplicated += (*last).min(line.last).saturating_sub(line.first) + 1;
+                check.duplicated += (*last).min(line.last).saturating_sub(line.first) + 1;
             } else if line.first > *last + 1 {
-                verdict.reordered += line.first - *last - 1;
+                check.reordered += line.first - *last - 1;
             }
-            verdict.ran += line.last.saturating_sub(*last);
+            check.ran += line.last.saturating_sub(*last);
             *last = line.last.max(*last);
         }
         for (session, through) in &ran {
             let sent = submitted.get(session).copied().unwrap_or(0);
             if *through > sent {
-                verdict.disagree(format!(
+                check.disagree(format!(
                     "session {session} ran ops through {through}, submitted through {sent}"
                 ));
             }
@@ -131,7 +131,7 @@ impl Evidence {
             .iter()
             .filter(|(session, _)| !failed.contains_key(**session) && !cut.contains(**session))
         {
-            verdict.lost += sent.saturating_sub(ran.get(session).copied().unwrap_or(0));
+            check.lost += sent.saturating_sub(ran.get(session).copied().unwrap_or(0));
         }
     }
 
@@ -144,7 +144,7 @@ impl Evidence {
     }
 
     /// A session fails only where a kernel of its own did, its worker was lost, or its program died.
-    fn check_failures(&self, verdict: &mut Verdict) {
+    fn check_failures(&self, check: &mut EvidenceCheck) {
         let lost = self.broken();
         let own = self.failed();
         let mut broken: BTreeMap<&str, bool> = BTreeMap::new();
@@ -155,7 +155,7 @@ impl Evidence {
             if (&pair[0].tenant, pair[0].ordinal) > (&pair[1].tenant, pair[1].ordinal)
                 || pair[0].session == pair[1].session
             {
-                verdict.disagree(format!("failures.jsonl is not sorted at {:?}", pair[1]));
+                check.disagree(format!("failures.jsonl is not sorted at {:?}", pair[1]));
             }
         }
         for line in self.failures.iter().filter(|line| line.code != KILLED) {
@@ -163,8 +163,8 @@ impl Evidence {
             // Of a session that never came to its worker nobody can tell what was broken.
             let innocent = broken.get(session) == Some(&false) && !own.contains_key(session);
             if innocent {
-                verdict.failed += 1;
-                verdict.disagree(format!(
+                check.failed += 1;
+                check.disagree(format!(
                     "session {session} failed with {}, and nothing of it was broken",
                     line.code
                 ));
@@ -180,15 +180,15 @@ impl Evidence {
     }
 
     /// Positions are gapless on each worker, and the record has the same.
-    fn check_positions(&self, verdict: &mut Verdict) {
-        sorted("started", &self.started, Started::key, verdict);
-        let log = Log::of(&self.started, self.broken(), verdict);
-        verdict.positions = log.lines.len() as u64;
-        self.check_order(log, verdict);
+    fn check_positions(&self, check: &mut EvidenceCheck) {
+        sorted("started", &self.started, Started::key, check);
+        let log = Log::of(&self.started, self.broken(), check);
+        check.positions = log.lines.len() as u64;
+        self.check_order(log, check);
     }
 
     /// The order has the positions that workers logged: as far as both go, where a worker was lost.
-    fn check_order<'a>(&'a self, mut log: Log<'a>, verdict: &mut Verdict) {
+    fn check_order<'a>(&'a self, mut log: Log<'a>, check: &mut EvidenceCheck) {
         let cut = self.workers.iter();
         let cut: BTreeMap<_, _> = cut.map(|it| (it.incarnation.as_str(), it.from)).collect();
         // What was cut off the record is not in the order.
@@ -202,7 +202,7 @@ impl Evidence {
                 .unwrap_or(0);
             let here = (line.epoch, line.global);
             if line.position != from + 1 || here <= before {
-                verdict.disagree(format!(
+                check.disagree(format!(
                     "order.jsonl: worker {} goes from position {from} to {}, the order from \
                      (epoch, global position) {before:?} to {here:?}",
                     line.incarnation, line.position
@@ -214,9 +214,9 @@ impl Evidence {
                 .remove(&(line.incarnation.as_str(), line.position))
             {
                 Some(there) if same(there, line) => {}
-                Some(there) => verdict.disagree(format!("started {there:?}, ordered {line:?}")),
+                Some(there) => check.disagree(format!("started {there:?}, ordered {line:?}")),
                 None if log.may_lack(&line.incarnation, line.position) => {}
-                None => verdict.disagree(format!(
+                None => check.disagree(format!(
                     "order.jsonl has position {} of worker {}, started.jsonl has not",
                     line.position, line.incarnation
                 )),
@@ -226,27 +226,27 @@ impl Evidence {
             !log.broken.contains(incarnation) || Some(position) < last.get(incarnation)
         });
         for (incarnation, position) in beyond {
-            verdict.disagree(format!(
+            check.disagree(format!(
                 "started.jsonl has position {position} of worker {incarnation}, order.jsonl has not"
             ));
         }
     }
 
-    fn check_kills(&self, verdict: &mut Verdict) {
+    fn check_kills(&self, check: &mut EvidenceCheck) {
         let announced = self.kills.first().map_or(0, |kill| kill.of);
         if announced != self.kills.len() {
-            verdict.disagree(format!("{announced} kills, {} lines", self.kills.len()));
+            check.disagree(format!("{announced} kills, {} lines", self.kills.len()));
         }
         let epochs: BTreeSet<_> = self.order.iter().map(|line| line.epoch).collect();
         if self.kills.is_empty() && self.faults.is_empty() && epochs.len() > 1 {
-            verdict.disagree(format!(
+            check.disagree(format!(
                 "the order has {} epochs, but nobody was killed",
                 epochs.len()
             ));
         }
         for (index, kill) in self.kills.iter().enumerate() {
             if kill.kill != index + 1 || kill.successor <= kill.epoch {
-                verdict.disagree(format!("kills.jsonl: line {} is {kill:?}", index + 1));
+                check.disagree(format!("kills.jsonl: line {} is {kill:?}", index + 1));
             }
         }
     }
@@ -266,7 +266,7 @@ struct Log<'a> {
 
 impl<'a> Log<'a> {
     /// Reads the lines in their order; positions that are missing or out of order are counted.
-    fn of(lines: &'a [Started], broken: BTreeSet<&'a str>, verdict: &mut Verdict) -> Self {
+    fn of(lines: &'a [Started], broken: BTreeSet<&'a str>, check: &mut EvidenceCheck) -> Self {
         let mut log = Self {
             lines: BTreeMap::new(),
             last: BTreeMap::new(),
@@ -287,7 +287,7 @@ impl<'a> Log<'a> {
                 && absent.iter().all(|at| line.running.contains(at));
             let later = line.running.iter().any(|at| *at >= line.position);
             if later || (!named && (gap || (died && !absent.is_empty()))) {
-                verdict.reordered += 1;
+                check.reordered += 1;
             }
             log.lines.insert((worker, line.position), line);
         }
@@ -312,13 +312,13 @@ fn sorted<'a, T: std::fmt::Debug, K: Ord>(
     file: &str,
     lines: &'a [T],
     key: impl Fn(&'a T) -> K,
-    verdict: &mut Verdict,
+    check: &mut EvidenceCheck,
 ) {
     for pair in lines
         .windows(2)
         .filter(|pair| key(&pair[0]) >= key(&pair[1]))
     {
-        verdict.disagree(format!("{file}.jsonl is not sorted at {:?}", pair[1]));
+        check.disagree(format!("{file}.jsonl is not sorted at {:?}", pair[1]));
     }
 }
 

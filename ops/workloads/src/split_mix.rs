@@ -1,12 +1,12 @@
 //! The workloads' source of numbers: small, seeded, the same on every machine.
 
-/// A deterministic stream of pseudo-random numbers (SplitMix64).
+/// A SplitMix64: a deterministic stream of pseudo-random numbers.
 #[derive(Debug, Clone)]
-pub struct Random {
+pub struct SplitMix64 {
     state: u64,
 }
 
-impl Random {
+impl SplitMix64 {
     /// The stream of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn the_stream_is_the_published_one() {
         // First outputs of SplitMix64 for seed 1234567.
-        let mut random = Random::new(1_234_567);
+        let mut random = SplitMix64::new(1_234_567);
         let first: Vec<u64> = (0..3).map(|_| random.bits()).collect();
         let published = [
             6_457_827_717_110_365_317,
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn numbers_stay_within_their_bounds() {
-        let mut random = Random::new(3);
+        let mut random = SplitMix64::new(3);
         let (mut low, mut high) = (f32::MAX, f32::MIN);
         for _ in 0..10_000 {
             let value = random.within(0.5);

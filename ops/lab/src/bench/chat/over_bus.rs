@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use client_agent::Client;
-use workloads::{Random, Workload};
+use workloads::{SplitMix64, Workload};
 
 use super::sides::{BLOCK, BLOCKS, Block, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
 use crate::bench::bench_cluster::TIMEOUT;
@@ -22,7 +22,7 @@ const STOP: &str = "stop";
 /// Plays chat: for each number that is said, serves so many requests and says how long they took.
 pub(in crate::bench) fn chat(client: &Client) -> Result<()> {
     let (mut workload, mut device) = prepare(client, CHAT)?;
-    let mut pauses = Random::new(1);
+    let mut pauses = SplitMix64::new(1);
     answer("ready")?;
     for line in std::io::stdin().lines() {
         let count = line?.parse().context("how many requests")?;
@@ -87,20 +87,20 @@ fn answer(what: &str) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{what}")?)
 }
 
-/// A started party.
-struct Party {
+/// A started process of the benchmark.
+struct BenchProcess {
     role: RoleProcess,
     lines: Option<BufReader<ChildStdout>>,
 }
 
-impl Party {
+impl BenchProcess {
     async fn start(cluster: &LocalCluster, name: &str) -> Result<Self> {
         let mut role = cluster.role(&format!("bench .{name}"), name, &[])?;
         let lines = role.take_stdout().map(BufReader::new);
-        let mut party = Self { role, lines };
-        let said = party.hear().await?;
+        let mut process = Self { role, lines };
+        let said = process.hear().await?;
         ensure!(said == "ready", "{name} said {said:?}");
-        Ok(party)
+        Ok(process)
     }
 
     /// Says something and hears the answer.
@@ -110,7 +110,7 @@ impl Party {
     }
 
     async fn hear(&mut self) -> Result<String> {
-        let mut reader = self.lines.take().context("the party's output")?;
+        let mut reader = self.lines.take().context("the process's output")?;
         let read = tokio::task::spawn_blocking(move || {
             let mut line = String::new();
             reader.read_line(&mut line).map(|_| (line, reader))
@@ -129,8 +129,8 @@ impl Party {
 /// Both through a cluster of one leader and one worker.
 pub(super) async fn over_bus(reps: usize, settings: &Settings) -> Result<Vec<Sides>> {
     let cluster = preempt::cluster(settings, [CHAT, TRAIN], []).await?;
-    let mut chat = Party::start(&cluster, CHAT).await?;
-    let mut train = Party::start(&cluster, TRAIN).await?;
+    let mut chat = BenchProcess::start(&cluster, CHAT).await?;
+    let mut train = BenchProcess::start(&cluster, TRAIN).await?;
     train.ask(GO).await?;
     chat.ask(&WARM_UP.to_string()).await?;
     let mut repetitions = Vec::new();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bus_schemas::{Epoch, Incarnation, Tenant, UsageBlock};
 use scheduler_leader_core::replay::unrecorded_use;
 
-use super::{Verdict, Violation};
+use super::{CheckResult, Violation};
 
 /// Device nanoseconds by tenant.
 type Sums = BTreeMap<Tenant, u64>;
@@ -24,11 +24,11 @@ struct Worker {
 
 /// All workers' blocks.
 #[derive(Debug, Default)]
-pub(crate) struct Accounts {
+pub(crate) struct UsageBlocks {
     workers: BTreeMap<Incarnation, Worker>,
 }
 
-impl Accounts {
+impl UsageBlocks {
     /// A slice of a tenant took so long.
     pub(crate) fn used(&mut self, incarnation: Incarnation, tenant: &Tenant, device_ns: u64) {
         let worker = self.workers.entry(incarnation).or_default();
@@ -52,7 +52,7 @@ impl Accounts {
         &self,
         record: &[(Epoch, u64, Vec<u8>)],
         complete: impl Fn(Incarnation) -> bool,
-    ) -> Verdict {
+    ) -> CheckResult {
         let half = |worker: &Worker| worker.cuts.get(worker.cuts.len() / 2).cloned();
         let halves = self.workers.iter();
         let halves = halves.filter_map(|(id, worker)| Some((*id, half(worker)?)));

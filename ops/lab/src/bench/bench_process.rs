@@ -1,5 +1,5 @@
-//! Our parties of a measurement: clients, each a process of its own as the baseline's are. They
-//! are started as `warploom bench .<party> --reps N` and print one JSON object.
+//! Our processes of a measurement: clients, one a process, as the baseline has them. They
+//! are started as `warploom bench .<process> --reps N` and print one JSON object.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -52,35 +52,39 @@ pub(super) struct Launched {
     pub(super) launches_per_s: f64,
 }
 
-/// Plays one party.
+/// Runs one of them.
 ///
 /// # Errors
-/// [`Usage`] for a party there is not; when the cluster is not reachable.
-pub(super) fn play(party: &str, args: &BenchArgs, settings: &Settings) -> Result<()> {
+/// [`Usage`] for a name that none has; when the cluster is not reachable.
+pub(super) fn play(process: &str, args: &BenchArgs, settings: &Settings) -> Result<()> {
     process::follow_parent()?;
-    let tenant = match party {
-        bomb::PARTY | preempt::LONG_PARTY | chat::CHAT | chat::TRAIN | loading::LOADER => party,
-        _ => party.strip_prefix(backlog::PARTY).unwrap_or(TENANT),
+    let tenant = match process {
+        bomb::PROCESS | preempt::LONG_PROCESS | chat::CHAT | chat::TRAIN | loading::LOADER => {
+            process
+        }
+        _ => process.strip_prefix(backlog::PROCESS).unwrap_or(TENANT),
     };
     let client = Client::connect(client_settings(settings, tenant)?)?;
-    match party {
+    match process {
         "urgent" => say(&preempt::urgent(&client, args.reps)?),
-        preempt::LONG_PARTY => preempt::long(&client),
+        preempt::LONG_PROCESS => preempt::long(&client),
         "equal" => say(&bomb::equal(&client, args.reps)?),
-        bomb::PARTY => bomb::bomb(&client),
+        bomb::PROCESS => bomb::bomb(&client),
         loading::LOADER => loading::loader(&client),
         loading::LOADED => say(&loading::loaded(&client)?),
         loading::WAITER => say(&loading::waiter(&client, args.reps)?),
-        chat::CHAT => chat::party::chat(&client),
-        chat::TRAIN => chat::party::train(&client),
+        chat::CHAT => chat::over_bus::chat(&client),
+        chat::TRAIN => chat::over_bus::train(&client),
         "sync" => say(&Program::start(&client)?.sync(args.reps)?),
         "enqueue" => say(&Program::start(&client)?.enqueue(args.reps)?),
         "launch" => say(&Program::start(&client)?.launch(args.reps)?),
-        own::PARTY => own::everywhere(&client),
+        own::PROCESS => own::everywhere(&client),
         "load" => Program::start(&client)?.load(),
         "sessions" => sessions(&client, args.reps),
-        backlogged if backlogged.starts_with(backlog::PARTY) => backlog::play(&client),
-        _ => bail!(UsageError(format!("there is no party {party:?}"))),
+        backlogged if backlogged.starts_with(backlog::PROCESS) => backlog::play(&client),
+        _ => bail!(UsageError(format!(
+            "there is no process {process:?} of a benchmark"
+        ))),
     }
 }
 

@@ -7,7 +7,7 @@ use super::*;
 
 impl<D: SimDevice> WorkerNode<D> {
     /// A slice has ended: what it used, and what its session holds now.
-    pub(super) fn account(&mut self, io: &mut Io, end: &SliceEnd) {
+    pub(super) fn count_usage(&mut self, io: &mut Io, end: &SliceEnd) {
         let session = end.start.session;
         let resident = self.device.held(session);
         let faulted = end.fault.is_some();
@@ -91,7 +91,7 @@ impl<D: SimDevice> WorkerNode<D> {
         };
         for block in self.meter.cut(io.now, &self.pager, &cut) {
             let block = Box::new(block);
-            self.fact(io, WorkerFact::Accounted { block });
+            self.fact(io, WorkerFact::UsageCut { block });
         }
         let usage = self.meter.usage(io.now, &self.pager);
         let subject = self.subjects.usage(self.identity.incarnation);
