@@ -29,7 +29,7 @@ lints:
 layers:
     .ci/run layers
 
-# no file of a crate imports one that imports it
+# no file of a crate or of a test imports one that imports it
 [group('what CI runs')]
 circles:
     .ci/run circles

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bus_schemas::{Code, Incarnation};
 use client_agent::{Client, Error, Function, Session, Settings};
 
-use crate::loaded::LoadedCluster;
+use crate::loaded::{LoadedCluster, SOON};
 
 const SAXPY: &str = include_str!("../kernels/saxpy.ptx");
 /// Launches of a round, on each device.
@@ -94,7 +94,7 @@ impl Load {
         let goals: Vec<_> = goals.collect();
         let what = format!("rounds of {} on {:?}", self.tenant, self.gpus());
         loaded
-            .wait(&what, super::members::SOON, |_| {
+            .wait(&what, SOON, |_| {
                 let mut each = self.devices.iter().zip(&goals);
                 each.all(|(device, goal)| device.lost.get().is_some() || device.launches() >= *goal)
                     .then_some(())
@@ -107,7 +107,7 @@ impl Load {
         let mut devices = self.devices.iter();
         let device = devices.find(|device| device.gpu == gpu).expect("its own");
         loaded
-            .wait("word of a lost device", super::members::SOON, |_| {
+            .wait("word of a lost device", SOON, |_| {
                 device.lost.get().copied()
             })
             .await

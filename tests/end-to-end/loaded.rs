@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{
-    OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
+    OpenAnswer, OpenRequest, Opened, Status, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
 };
 use client_agent::Settings;
 use lab::demo::{DemoCluster, Heard, ReplaySummary, TenantPlan};
 use test_cluster::within;
 use warploom_cli::evidence::{Evidence, Submitted};
 use warploom_cli::local::LocalOptions;
+
+/// How long anything may take that must come.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// A cluster of the binary under test with tenants at work, and what tests check of it.
 pub(crate) struct LoadedCluster {
@@ -188,8 +191,29 @@ impl LoadedCluster {
         found.unwrap_or_else(|| self.panic(&format!("{what}: not after {patience:?}")))
     }
 
+    /// What the leader says of the cluster.
+    pub(crate) async fn status(&self) -> Status {
+        let status = self.demo.administrator.status(SOON).await;
+        status.unwrap_or_else(|error| self.panic(&format!("{error:#}")))
+    }
+
+    /// Waits until the leader says something of the cluster.
+    pub(crate) async fn until(&self, what: &str, is: impl Fn(&Status) -> bool) -> Status {
+        let asked = Instant::now();
+        loop {
+            let status = self.status().await;
+            if is(&status) {
+                return status;
+            }
+            if asked.elapsed() > SOON {
+                self.panic(&format!("{what}: not after {SOON:?}: {status:?}"));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Waits for a leader of a higher epoch.
-    pub(crate) async fn epoch_above(&self, epoch: u64, patience: Duration) -> bus_schemas::Status {
+    pub(crate) async fn epoch_above(&self, epoch: u64, patience: Duration) -> Status {
         let asked = Instant::now();
         loop {
             match self.demo.administrator.status(patience).await {

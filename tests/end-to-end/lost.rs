@@ -12,8 +12,7 @@ use warploom_cli::record;
 
 use crate::cluster::{administrator, done, objects};
 use crate::load::Load;
-use crate::loaded::{LoadedCluster, plan};
-use crate::members::{SOON, until};
+use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::run::text;
 
 /// What `order verify` says, by worker.
@@ -31,10 +30,9 @@ fn verified(loaded: &LoadedCluster, source: Option<&Path>) -> BTreeMap<Incarnati
 }
 
 async fn recorded(loaded: &LoadedCluster) {
-    until(loaded, "all is recorded", |status| {
-        status.recorded == status.input
-    })
-    .await;
+    loaded
+        .until("all is recorded", |status| status.recorded == status.input)
+        .await;
 }
 
 /// Three workers, each with a tenant at work, slice by slice.
@@ -83,7 +81,9 @@ async fn a_worker_that_is_gone_is_compared_with_what_is_recorded_of_it() {
     // One dies while it is led: its leader knows how far it had come.
     let worker = &mut loaded.demo.cluster.workers[dies];
     worker.kill().expect("it dies");
-    let before = until(&loaded, "it is lost", |status| status.workers.len() == 2).await;
+    let before = loaded
+        .until("it is lost", |status| status.workers.len() == 2)
+        .await;
     loads[1].goes_on(&loaded, 5).await;
     loads[2].goes_on(&loaded, 5).await;
     // One falls silent, and its leader dies: the next knows nothing of it.
@@ -94,7 +94,9 @@ async fn a_worker_that_is_gone_is_compared_with_what_is_recorded_of_it() {
     loaded.epoch_above(before.epoch, SOON).await;
     let worker = &mut loaded.demo.cluster.workers[silent];
     worker.kill().expect("it dies");
-    until(&loaded, "one is left", |status| status.workers.len() == 1).await;
+    loaded
+        .until("one is left", |status| status.workers.len() == 1)
+        .await;
     loads[1].goes_on(&loaded, 5).await;
     for load in loads {
         load.stop().await;

@@ -11,11 +11,9 @@ use serde_json::Value;
 
 use crate::cluster::{administrator, done, objects};
 use crate::load::{Device, Load};
-use crate::loaded::{LoadedCluster, plan};
+use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::run::text;
 
-/// How long anything may take that must come.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// How long is asked for what does not come.
 const BRIEFLY: Duration = Duration::from_millis(700);
 const SETTINGS: &[(&str, &str)] = &[
@@ -32,30 +30,6 @@ async fn loaded(leaders: usize, workers: usize) -> LoadedCluster {
         plan("train", "train", 4),
     ];
     LoadedCluster::idle(leaders, workers, &plans, SETTINGS).await
-}
-
-async fn status(loaded: &LoadedCluster) -> Status {
-    let status = loaded.demo.administrator.status(SOON).await;
-    status.unwrap_or_else(|error| loaded.panic(&format!("{error:#}")))
-}
-
-/// Waits until the leader says something of the cluster.
-pub(crate) async fn until(
-    loaded: &LoadedCluster,
-    what: &str,
-    is: impl Fn(&Status) -> bool,
-) -> Status {
-    let asked = std::time::Instant::now();
-    loop {
-        let status = status(loaded).await;
-        if is(&status) {
-            return status;
-        }
-        if asked.elapsed() > SOON {
-            loaded.panic(&format!("{what}: not after {SOON:?}: {status:?}"));
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 fn sessions(status: &Status) -> u64 {
@@ -139,10 +113,9 @@ impl Ledger {
 /// The record replays to what every worker said that it accepted, those that are gone included; of
 /// those that were killed the leader may have granted more.
 async fn order_holds(loaded: &LoadedCluster, workers: usize, killed: &[(u32, Incarnation)]) {
-    until(loaded, "all is recorded", |status| {
-        status.recorded == status.input
-    })
-    .await;
+    loaded
+        .until("all is recorded", |status| status.recorded == status.input)
+        .await;
     let check = objects(loaded, &["order", "verify", "--json"]).remove(0);
     assert!(check["first"].is_null(), "{check}");
     let replayed = objects(loaded, &["replay", "--json"]).remove(0);
@@ -222,11 +195,13 @@ async fn is_drained(
         (&true.into(), &1.into())
     );
     assert_eq!(refused(loaded, "train", 3).await, Code::TooFewWorkers);
-    let before = status(loaded).await.epoch;
+    let before = loaded.status().await.epoch;
     let leader = loaded.demo.cluster.leader(leader);
     leader.expect("one of ours").kill().expect("it dies");
     loaded.epoch_above(before, SOON).await;
-    let led = until(loaded, "all are led", |status| status.workers.len() == 3).await;
+    let led = loaded
+        .until("all are led", |status| status.workers.len() == 3)
+        .await;
     for worker in &led.workers {
         assert_eq!(worker.draining, worker.incarnation == drained);
     }
@@ -236,11 +211,12 @@ async fn is_drained(
     let all = start(loaded, "search", 3).await;
     all.goes_on(loaded, 2).await;
     let waits = beside(loaded, &["worker", "drain", &drained.to_string(), "--wait"]);
-    until(loaded, "it is drained", |status| {
-        let mut workers = status.workers.iter();
-        workers.any(|worker| worker.incarnation == drained && worker.draining)
-    })
-    .await;
+    loaded
+        .until("it is drained", |status| {
+            let mut workers = status.workers.iter();
+            workers.any(|worker| worker.incarnation == drained && worker.draining)
+        })
+        .await;
     ledger.close(all).await;
     train.goes_on(loaded, 3).await;
     ledger.close(train).await;
@@ -271,7 +247,9 @@ async fn workers_join_are_drained_and_die_under_load() {
     chat.goes_on(&loaded, 3).await;
     // Who joins gets the next session; the others go on where they are.
     loaded.demo.cluster.start_worker(2).expect("it starts");
-    let three = until(&loaded, "it joins", |status| status.workers.len() == 3).await;
+    let three = loaded
+        .until("it joins", |status| status.workers.len() == 3)
+        .await;
     let search = start(&loaded, "search", 1).await;
     assert_eq!(search.gpus(), [2]);
     for load in [&chat, &train, &search] {
@@ -291,14 +269,15 @@ async fn workers_join_are_drained_and_die_under_load() {
     for load in [chat, search, again] {
         ledger.close(load).await;
     }
-    until(&loaded, "all sessions have ended", |status| {
-        sessions(status) == 0
-    })
-    .await;
+    loaded
+        .until("all sessions have ended", |status| sessions(status) == 0)
+        .await;
     loaded.demo.cluster.workers[2]
         .stop(SOON)
         .expect("it ends in order");
-    until(&loaded, "all have gone", |status| status.workers.is_empty()).await;
+    loaded
+        .until("all have gone", |status| status.workers.is_empty())
+        .await;
     order_holds(&loaded, 3, &[killed]).await;
     ledger.agrees(&loaded, &[killed]);
 }
@@ -316,10 +295,10 @@ async fn several_devices_are_had_all_or_none_and_lost_one_by_one() {
     for load in [&chat, &train, &pair] {
         load.goes_on(&loaded, 2).await;
     }
-    let before = sessions(&status(&loaded).await);
+    let before = sessions(&loaded.status().await);
     assert_eq!(refused(&loaded, "search", 3).await, Code::TooFewWorkers);
     assert_eq!(
-        sessions(&status(&loaded).await),
+        sessions(&loaded.status().await),
         before,
         "none of them is had"
     );
@@ -358,15 +337,16 @@ async fn several_devices_are_had_all_or_none_and_lost_one_by_one() {
     for load in [chat, train, pair, three] {
         ledger.close(load).await;
     }
-    until(&loaded, "all sessions have ended", |status| {
-        sessions(status) == 0
-    })
-    .await;
+    loaded
+        .until("all sessions have ended", |status| sessions(status) == 0)
+        .await;
     joined.stop(SOON).expect("it ends in order");
     loaded.demo.cluster.workers[1 - dies]
         .stop(SOON)
         .expect("it ends in order");
-    until(&loaded, "all have gone", |status| status.workers.is_empty()).await;
+    loaded
+        .until("all have gone", |status| status.workers.is_empty())
+        .await;
     order_holds(&loaded, 3, &[killed]).await;
     ledger.agrees(&loaded, &[killed]);
 }
@@ -420,7 +400,9 @@ async fn an_exclusive_worker_that_joins_late_serves_its_tenants_only() {
         ledger.close(load).await;
     }
     assert!(joined.wait(SOON).expect("it ends").success());
-    until(&loaded, "it has gone", |status| status.workers.len() == 1).await;
+    loaded
+        .until("it has gone", |status| status.workers.len() == 1)
+        .await;
     order_holds(&loaded, 2, &[]).await;
     ledger.agrees(&loaded, &[]);
 }
@@ -441,7 +423,9 @@ async fn a_command_whose_worker_dies_fails_with_the_code_that_is_documented() {
         "100000",
     ];
     let child = beside(&loaded, &[&submit[..], &many].concat());
-    until(&loaded, "it is at work", |status| sessions(status) == 1).await;
+    loaded
+        .until("it is at work", |status| sessions(status) == 1)
+        .await;
     let usage = |loaded: &LoadedCluster| {
         let launches = |seen: &mut lab::demo::Seen| {
             let rows = seen.usage.values().flat_map(|usage| &usage.sessions);

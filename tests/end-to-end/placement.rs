@@ -166,7 +166,7 @@ async fn a_program_goes_where_its_weights_are_whoever_brought_them() {
                 break;
             }
         }
-        if began.elapsed() > crate::members::SOON {
+        if began.elapsed() > crate::loaded::SOON {
             loaded.panic("it is still placed elsewhere");
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;

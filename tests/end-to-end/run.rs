@@ -8,7 +8,6 @@ use broker::testing::TempDir;
 use bus_schemas::Status;
 
 use crate::loaded::{LoadedCluster, plan};
-use crate::members::until;
 
 pub(crate) const WARPLOOM: &str = env!("CARGO_BIN_EXE_warploom");
 
@@ -154,14 +153,13 @@ async fn a_killed_programs_memory_is_free_as_soon_as_run_knows() {
             .map(|tenant| tenant.sessions)
             .sum::<u64>()
     };
-    let before = sessions(&until(&loaded, "a leader", |_| true).await);
+    let before = sessions(&loaded.until("a leader", |_| true).await);
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.id()));
     let child: i32 = children.expect("a list").trim().parse().expect("one child");
     let pid = rustix::process::Pid::from_raw(child).expect("a process");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is killed");
     assert_eq!(run.wait().expect("it ends").code(), Some(137));
-    until(&loaded, "its session has ended", |status| {
-        sessions(status) < before
-    })
-    .await;
+    loaded
+        .until("its session has ended", |status| sessions(status) < before)
+        .await;
 }

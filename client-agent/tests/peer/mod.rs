@@ -2,42 +2,16 @@
 //! with memory for copies and nothing that runs kernels.
 
 mod held;
+mod knobs;
 mod serving;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use client_agent::{Client, Session, Settings};
 use test_cluster::{RoleThread, TestCluster};
 
+use knobs::Knobs;
 use serving::Peer;
-
-/// What a test changes and looks at.
-#[derive(Default)]
-pub(crate) struct Knobs {
-    /// Of so many messages one is lost, both ways; 0 loses none.
-    pub(crate) lose: AtomicU32,
-    /// The op that faults, 0 for none.
-    pub(crate) fault: AtomicU64,
-    /// Batches received, resent ones too.
-    pub(crate) batches: AtomicU64,
-    /// Bytes of module images received.
-    pub(crate) image_bytes: AtomicU64,
-    /// Launches run: (function, grid x, parameters).
-    pub(crate) launches: Mutex<Vec<(u32, u32, Vec<u8>)>>,
-    /// `traceparent` headers seen, with the last token of their subjects.
-    pub(crate) traces: Mutex<Vec<(String, String)>>,
-    count: AtomicU32,
-}
-
-impl Knobs {
-    fn loses(&self) -> bool {
-        let every = self.lose.load(Ordering::Relaxed);
-        // Scattered, or the losses fall into step with what is sent again.
-        let scattered = |count: u32| count.wrapping_mul(0x9e37_79b9).rotate_left(11) ^ count;
-        every > 0 && scattered(self.count.fetch_add(1, Ordering::Relaxed)) % every == 0
-    }
-}
 
 /// A broker and the two behind it.
 pub(crate) struct Cluster {

@@ -12,8 +12,8 @@ use bus_schemas::{
 };
 use futures_util::StreamExt;
 
-use super::Knobs;
 use super::held::Held;
+use super::knobs::Knobs;
 
 const WORKER: Incarnation = Incarnation(0xabc);
 const LEADER: LeaderId = LeaderId(0x1ead);

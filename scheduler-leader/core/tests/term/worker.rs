@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use bus_schemas::{
     Chain, ChainEntry, Column, DeviceProperties, Done, DoneReport, GpuId, Grant, GrantBatch,
     GrantKind, Incarnation, LeaderId, Outcome, Refusal, Seal, SealAnswer, SealPage, SealReply,
-    SealedGrant, SealedSession, SessionId, WIRE_VERSION, WorkerBeat, encode,
+    SealedGrant, SealedSession, SessionId, Tenant, WIRE_VERSION, WorkerBeat, encode,
 };
 
-use crate::world::tenant;
+/// The one tenant there is.
+pub(crate) fn tenant() -> Tenant {
+    "chat".parse().unwrap()
+}
 
 pub(crate) struct Worker {
     pub(crate) incarnation: Incarnation,

@@ -14,6 +14,8 @@ use scheduler_leader_core::{
     Action, Config, Event, LeaderNode, Lease, Profile, StateSnapshot, TermEnd,
 };
 
+pub(crate) use crate::worker::tenant;
+
 use crate::worker::Worker;
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -50,10 +52,6 @@ pub(crate) struct World {
     pub(crate) tenant_beats: u64,
     /// Answers to requests for several devices.
     pub(crate) answers: Vec<OpenAnswer>,
-}
-
-pub(crate) fn tenant() -> Tenant {
-    "chat".parse().unwrap()
 }
 
 /// What so many ops are announced as.

@@ -8,6 +8,7 @@ mod compare;
 mod data;
 #[path = "../document/mod.rs"]
 mod document;
+mod folders;
 mod manifest;
 mod run;
 mod sources;
@@ -15,23 +16,10 @@ mod table;
 
 use manifest::Case;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-
-/// Where the cases lie; `WARPLOOM_CORPUS_PTX` names another folder, of other options or targets.
-fn cases() -> PathBuf {
-    match std::env::var_os("WARPLOOM_CORPUS_PTX") {
-        Some(folder) => folder.into(),
-        None => root().join("tests/corpus/ptx"),
-    }
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
-}
 
 /// A test of this file that is no case: its name and what it does.
 type Extra = (&'static str, fn(&[Case]) -> Result<(), String>);
@@ -106,7 +94,7 @@ fn judge(name: &str, test: impl FnOnce() -> Result<String, String>) -> Outcome {
 
 fn main() -> ExitCode {
     let wanted = Wanted::parse();
-    let cases = match manifest::all(&cases()) {
+    let cases = match manifest::all(&folders::cases()) {
         Ok(cases) => cases,
         Err(error) => {
             println!("the corpus cannot be read: {error}");

@@ -1,5 +1,6 @@
 //! The committed PTX, inputs and expected outputs are what the sources make.
 
+use crate::folders::root;
 use crate::manifest::Case;
 use std::process::Command;
 
@@ -14,7 +15,7 @@ pub(crate) fn compile_to_the_ptx(_: &[Case]) -> Result<(), String> {
         );
         return Ok(());
     }
-    let script = crate::root().join("ops/scripts/compile-corpus.py");
+    let script = root().join("ops/scripts/compile-corpus.py");
     let mut command = Command::new("python3");
     command.arg(&script).arg("--check");
     if wish != "install" {

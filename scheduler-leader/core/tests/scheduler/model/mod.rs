@@ -1,10 +1,12 @@
 //! A model of everything around the order: workers that run what they are granted, clients that
 //! submit, and a naive view of the rules to hold the order against.
 
+mod ahead;
 mod rules;
 mod standing;
 mod targets;
 mod worker;
+mod working;
 
 use std::collections::BTreeMap;
 
