@@ -19,7 +19,7 @@ format:
 links:
     .ci/run links
 
-# clippy, warnings are errors
+# clippy, warnings are errors; also for the binary without the laboratory
 [group('what CI runs')]
 lints:
     .ci/run lints
