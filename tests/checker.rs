@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use broker::testing::TempDir;
 use bus_schemas::{Chain, ChainEntry, GpuTail, GrantKind};
 use lab::chaos::Checker;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use test_cluster::TempDir;
 use warploom_cli::evidence::{
     Evidence, EvidenceKey, KILLED, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
 };

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use broker::testing::TempDir;
 use bus_schemas::TenantSettings;
+use test_cluster::TempDir;
 use warploom_cli::local::{LocalCluster, LocalOptions};
 
 const TENANT: &str = "visitor";

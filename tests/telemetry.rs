@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use broker::testing::TempDir;
 use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::telemetry::{Role, TelemetrySettings};
 use client_agent::{Client, Settings, Telemetry};
 use serde_json::Value;
 use test_cluster::Receiver;
+use test_cluster::TempDir;
 use warploom_cli::local::{LocalCluster, LocalOptions};
 
 const TENANT: &str = "chat";

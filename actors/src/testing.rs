@@ -1,7 +1,7 @@
 //! Connections of unit tests to a real nats-server.
 
-use broker::testing::TestBroker;
 use bus_schemas::subject::Subjects;
+use test_cluster::TestBroker;
 
 /// A connection that may do what the cluster's own roles may.
 pub(crate) async fn connect(broker: &TestBroker, subjects: &Subjects) -> async_nats::Client {

@@ -354,7 +354,7 @@ fn without_a_broker_a_login_or_a_leader_the_reason_is_told() {
     settings.patience = Duration::from_millis(100);
     assert!(matches!(Client::connect(settings), Err(Error::Connect(_))));
 
-    let broker = broker::testing::TestBroker::start();
+    let broker = test_cluster::TestBroker::start();
     let wrong = Settings::new(broker.url(), "test", "a").with_login("tenant-a", "wrong");
     let error = Client::connect(wrong).unwrap_err().to_string();
     assert!(error.contains("refuses the login"), "{error}");

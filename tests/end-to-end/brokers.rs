@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use actors::storage::{Copies, Stored};
-use broker::{Links, Routes};
+use broker::Routes;
+use test_cluster::Links;
 use warploom_cli::cluster_settings::ClusterSetting;
 
 use crate::loaded::{LoadedCluster, plan};

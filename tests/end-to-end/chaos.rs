@@ -1,7 +1,7 @@
 //! A short run of `warploom chaos`: what it prints, and that every promise held in it.
 
-use broker::testing::TempDir;
 use serde_json::Value;
+use test_cluster::TempDir;
 
 use crate::run::{text, warploom};
 

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use broker::testing::TempDir;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use test_cluster::TempDir;
 
 use crate::run::{text, warploom};
 

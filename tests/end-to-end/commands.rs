@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use broker::testing::TempDir;
+use test_cluster::TempDir;
 
 fn warploom(dir: &TempDir, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_warploom"))
@@ -151,7 +151,7 @@ fn config_says_where_each_setting_comes_from() {
 #[test]
 fn an_administrators_command_says_whose_credentials_it_needs() {
     let dir = TempDir::new().unwrap();
-    let broker = broker::testing::TestBroker::start();
+    let broker = test_cluster::TestBroker::start();
     let path = dir.path().join("a.toml");
     let own = broker.credentials().for_tenant("a").expect("a login");
     own.save(&path).expect("written");

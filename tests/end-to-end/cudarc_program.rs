@@ -2,9 +2,9 @@
 
 #![expect(unsafe_code, reason = "cudarc's launches are")]
 
-use broker::testing::TempDir;
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
+use test_cluster::TempDir;
 
 use crate::run::{text, warploom};
 

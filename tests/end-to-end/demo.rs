@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use broker::testing::TempDir;
 use serde_json::Value;
+use test_cluster::TempDir;
 
 fn warploom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_warploom"))

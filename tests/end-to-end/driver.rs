@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use broker::testing::TempDir;
+use test_cluster::TempDir;
 
 use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use broker::testing::TempDir;
 use bus_schemas::Status;
 use rustix::process::Signal;
+use test_cluster::TempDir;
 
 use crate::guest::{self, Guest, SOON, command};
 use crate::loaded::{LoadedCluster, plan};
@@ -151,7 +151,7 @@ fn without_a_cluster_a_program_is_told_what_to_do() {
     // Nobody listens there; somebody listens and says nothing; a broker has no leader.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let silent = listener.local_addr().expect("its address");
-    let broker = broker::testing::TestBroker::start();
+    let broker = test_cluster::TestBroker::start();
     let login = &broker.credentials().tenant("a").expect("a login").login;
     let silent = format!("nats://{silent}");
     for url in ["nats://127.0.0.1:1", &silent, broker.url()] {

@@ -6,10 +6,10 @@ mod build;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use broker::testing::TempDir;
 use lab::demo::TenantPlan;
 use rustix::process::Signal;
 use serde_json::Value;
+use test_cluster::TempDir;
 
 use crate::children::{Running, until};
 use crate::cluster::done;

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use broker::testing::TempDir;
 use rustix::process::Signal;
+use test_cluster::TempDir;
 
 use crate::children::{Running, processes, until};
 use crate::run::warploom;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use broker::testing::TempDir;
 use rustix::process::Signal;
+use test_cluster::TempDir;
 
 use crate::guest::{Guest, command, drop_in, finish};
 use crate::loaded::{LoadedCluster, plan};

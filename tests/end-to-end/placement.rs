@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use broker::testing::TempDir;
 use client_agent::{Client, Session};
 use serde_json::Value;
+use test_cluster::TempDir;
 
 use crate::loaded::{LoadedCluster, plan};
 use crate::run::{text, warploom};

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use broker::testing::TempDir;
 use bus_schemas::Status;
+use test_cluster::TempDir;
 
 use crate::loaded::{LoadedCluster, plan};
 

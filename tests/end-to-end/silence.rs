@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use broker::testing::TestBroker;
+use test_cluster::TestBroker;
 use warploom_cli::admin::Administrator;
 use warploom_cli::usage::Query;
 use warploom_cli::{exit, record};

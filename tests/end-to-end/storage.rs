@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use broker::Credentials;
-use broker::testing::TempDir;
 use client_agent::{Client, Settings};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use test_cluster::TempDir;
 
 use crate::children::{Running, kill, pid, until};
 use crate::run::{text, warploom};

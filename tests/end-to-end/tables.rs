@@ -1,6 +1,6 @@
 //! The driver's tables that NVIDIA's CUDA runtime asks for: answered only where a person says so.
 
-use broker::testing::TempDir;
+use test_cluster::TempDir;
 
 use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};

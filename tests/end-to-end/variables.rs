@@ -1,6 +1,6 @@
 //! CUDA's own environment variables hold as they do with a GPU.
 
-use broker::testing::TempDir;
+use test_cluster::TempDir;
 
 use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use broker::testing::TempDir;
 use client_agent::Client;
+use test_cluster::TempDir;
 
 use crate::cluster::{administrator, done};
 use crate::loaded::{LoadedCluster, plan};

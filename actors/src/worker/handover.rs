@@ -84,8 +84,8 @@ impl KeptBlocks {
 mod tests {
     use std::time::Duration;
 
-    use broker::testing::TestBroker;
     use bus_schemas::LeaderId;
+    use test_cluster::TestBroker;
 
     use super::*;
     use crate::testing::connect;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use broker::testing::TempDir;
 use bus_schemas::{Incarnation, SessionId, StoreStatus, Tenant, Usage, UsageRow, WIRE_VERSION};
 use serde_json::{Value, json};
 use telemetry::{
     Role, Span, SpanName, TargetReading, Telemetry, TelemetryError, TelemetrySettings, TraceContext,
 };
 use test_cluster::Receiver;
+use test_cluster::TempDir;
 
 fn start(role: Role, endpoint: &str) -> Telemetry {
     let settings = TelemetrySettings::from_environment(role, "test", endpoint);

@@ -29,11 +29,6 @@ impl Broker {
     /// Any [`Error`].
     pub fn start(config: &BrokerConfig) -> Result<Broker> {
         let server = NatsServer::find(config.server.as_deref(), config.tools_dir.as_deref())?;
-        Broker::start_with(server, config)
-    }
-
-    /// [`Broker::start`] with a server found before.
-    pub(crate) fn start_with(server: NatsServer, config: &BrokerConfig) -> Result<Broker> {
         config.check()?;
         let paths = StatePaths::new(&config.state_dir)?;
         files::private_dir(paths.root())?;

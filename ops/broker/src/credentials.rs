@@ -249,7 +249,7 @@ fn parse_name(what: &'static str, name: &str) -> Result<Tenant> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TempDir;
+    use test_cluster::TempDir;
 
     fn example() -> Credentials {
         let mut credentials = Credentials::generate("demo", true).unwrap();

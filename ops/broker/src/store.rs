@@ -228,7 +228,7 @@ impl Looker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TempDir;
+    use test_cluster::TempDir;
 
     fn looker(dir: &TempDir) -> Looker {
         let store = dir.path().join("store");

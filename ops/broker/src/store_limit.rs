@@ -48,7 +48,7 @@ fn held(folder: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TempDir;
+    use test_cluster::TempDir;
 
     #[test]
     fn a_limit_does_not_shrink() {

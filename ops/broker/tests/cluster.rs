@@ -6,11 +6,11 @@ mod support;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::{self, stream};
-use broker::testing::TestBroker;
 use broker::{Broker, BrokerConfig, Credentials, Lifetime, Routes};
 use bus_schemas::subject::Subjects;
 use futures_util::StreamExt;
 use support::{Connection, connect_cluster, connect_tenant, settle, soon, try_connect};
+use test_cluster::TestBroker;
 
 fn three() -> TestBroker {
     TestBroker::with("test", &["a", "b"], |config| config.servers = 3)
@@ -98,7 +98,7 @@ fn numbers_that_cannot_be_are_refused() {
 
 #[test]
 fn a_state_directory_keeps_its_number_of_servers() {
-    let dir = broker::testing::TempDir::new().unwrap();
+    let dir = test_cluster::TempDir::new().unwrap();
     let mut config = BrokerConfig::new(dir.path(), "test");
     config.lifetime = Lifetime::Ephemeral;
     drop(Broker::start(&config).unwrap());

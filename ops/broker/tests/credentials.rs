@@ -5,9 +5,9 @@ mod support;
 use std::time::{Duration, Instant};
 
 use broker::Credentials;
-use broker::testing::TestBroker;
 use futures_util::StreamExt;
 use support::{Connection, connect_cluster, connect_tenant, soon};
+use test_cluster::TestBroker;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use broker::testing::TempDir;
 use broker::{MINIMUM_VERSION, NatsServer, PINNED_VERSION};
+use test_cluster::TempDir;
 
 /// Set for the child processes below: print what `NatsServer::find` gives, and nothing else.
 const CHILD: &str = "WARPLOOM_TEST_FIND_IN";

@@ -8,10 +8,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream;
-use broker::testing::{TempDir, TestBroker};
 use broker::{Broker, BrokerConfig, Credentials, Lifetime, SyncInterval};
 use futures_util::StreamExt;
 use support::{connect, connect_cluster, connect_tenant, soon, try_connect};
+use test_cluster::{TempDir, TestBroker};
 
 fn alive(pid: u32) -> bool {
     // A zombie has no command line.

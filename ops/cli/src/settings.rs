@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn flags_win_over_environment_over_file() {
-        let dir = broker::testing::TempDir::new().unwrap();
+        let dir = test_cluster::TempDir::new().unwrap();
         let path = dir.path().join("warploom.toml");
         std::fs::write(&path, "[worker]\ngpu = 1\nthreads = 3\nwatchdog = \"5s\"\n").unwrap();
         let environment = |name: &str| (name == "WARPLOOM_WORKER_GPU").then(|| "2".to_owned());

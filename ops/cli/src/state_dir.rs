@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_up_while_its_lock_is_held() {
-        let dir = broker::testing::TempDir::new().expect("a folder");
+        let dir = test_cluster::TempDir::new().expect("a folder");
         assert!(!is_up(dir.path()));
         let lock = Lock::take(dir.path()).expect("it is free");
         assert!(is_up(dir.path()));

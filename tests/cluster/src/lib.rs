@@ -4,6 +4,9 @@
 //!
 //! What fails here fails the test: most of it panics with the reason.
 
+mod broker;
+mod folder;
+mod links;
 mod otlp;
 #[cfg(feature = "processes")]
 mod processes;
@@ -13,11 +16,13 @@ mod wait;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
+use ::broker::{Broker, BrokerConfig, Login};
 use async_nats::{Client, ConnectOptions};
-use broker::testing::TestBroker;
-use broker::{Broker, BrokerConfig, Login};
 use bus_schemas::subject::Subjects;
 
+pub use broker::TestBroker;
+pub use folder::TempDir;
+pub use links::{Link, Links};
 pub use otlp::Receiver;
 #[cfg(feature = "processes")]
 pub use processes::{Processes, said_by};

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use broker::testing::TempDir;
+use crate::folder::TempDir;
 use serde_json::Value;
 
 /// A running OTLP receiver on a free port; stopped when dropped.

@@ -1,5 +1,5 @@
-use broker::testing::TestBroker;
 use futures_util::StreamExt as _;
+use test_cluster::TestBroker;
 
 use super::*;
 use crate::testing::connect;

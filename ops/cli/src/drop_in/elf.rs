@@ -117,7 +117,7 @@ mod tests {
     #[test]
     #[expect(unsafe_code, reason = "loads a library that runs nothing")]
     fn the_loader_takes_it_under_its_name() {
-        let folder = broker::testing::TempDir::new().expect("a folder");
+        let folder = test_cluster::TempDir::new().expect("a folder");
         let path = folder.path().join("some-file");
         std::fs::write(&path, empty_library("libwarploomtest.so.7")).expect("it is written");
         // SAFETY: there is no code in it.

@@ -140,7 +140,7 @@ mod tests {
     /// program that loads that library and then looks for nvJitLink itself, as Numba does.
     #[test]
     fn who_is_linked_with_nvjitlink_has_the_real_one_and_who_looks_for_it_has_not() {
-        let base = broker::testing::TempDir::new().expect("a folder");
+        let base = test_cluster::TempDir::new().expect("a folder");
         let dir = base.path().join("toolkit");
         std::fs::create_dir(&dir).expect("made");
         let script = format!(

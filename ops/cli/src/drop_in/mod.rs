@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_folder_is_made_once_and_holds_one_library() {
         use std::os::unix::fs::MetadataExt;
-        let base = broker::testing::TempDir::new().expect("a folder");
+        let base = test_cluster::TempDir::new().expect("a folder");
         let library = base.path().join("some.so");
         fs::write(&library, "code").expect("written");
         let made = folder(base.path(), &library).expect("made");
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn a_python_with_jax_finds_the_assembler_and_the_management_library() {
         use std::os::unix::fs::MetadataExt;
-        let base = broker::testing::TempDir::new().expect("a folder");
+        let base = test_cluster::TempDir::new().expect("a folder");
         let library = base.path().join("some.so");
         fs::write(&library, "code").expect("written");
         let made = folder(base.path(), &library).expect("made");
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn the_assembler_copies() {
-        let base = broker::testing::TempDir::new().expect("a folder");
+        let base = test_cluster::TempDir::new().expect("a folder");
         let library = base.path().join("some.so");
         fs::write(&library, "code").expect("written");
         let made = folder(base.path(), &library).expect("made");

@@ -116,13 +116,13 @@ mod tests {
 
     #[test]
     fn a_folder_keeps_its_key_and_nobody_else_reads_it() {
-        let dir = broker::testing::TempDir::new().unwrap();
+        let dir = test_cluster::TempDir::new().unwrap();
         let key = EvidenceKey::of(dir.path()).unwrap();
         let again = EvidenceKey::of(dir.path()).unwrap();
         assert_eq!(key.public(), again.public());
         let mode = std::fs::metadata(dir.path().join(FILE)).unwrap();
         assert_eq!(mode.permissions().mode() & 0o777, 0o600);
-        let elsewhere = broker::testing::TempDir::new().unwrap();
+        let elsewhere = test_cluster::TempDir::new().unwrap();
         let other = EvidenceKey::of(elsewhere.path()).unwrap();
         assert_ne!(key.public(), other.public());
         let signature = key.sign(b"so it was");
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_file_that_holds_no_key_is_not_replaced() {
-        let dir = broker::testing::TempDir::new().unwrap();
+        let dir = test_cluster::TempDir::new().unwrap();
         let path = dir.path().join(FILE);
         for text in ["", "no key", "00ff"] {
             std::fs::write(&path, text).unwrap();

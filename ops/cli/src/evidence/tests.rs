@@ -242,8 +242,8 @@ fn a_session_does_not_fail_of_itself() {
     assert!(evidence.verify().is_clean(), "{:?}", evidence.verify());
 }
 
-fn written() -> (broker::testing::TempDir, EvidenceKey) {
-    let dir = broker::testing::TempDir::new().unwrap();
+fn written() -> (test_cluster::TempDir, EvidenceKey) {
+    let dir = test_cluster::TempDir::new().unwrap();
     let key = EvidenceKey::of(dir.path()).unwrap();
     good().write(&dir.path().join("evidence"), &key).unwrap();
     (dir, key)

@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_folder_goes_when_it_is_dropped() {
-        let dir = broker::testing::TempDir::new().expect("a folder");
+        let dir = test_cluster::TempDir::new().expect("a folder");
         let [one, two] = [(); 2].map(|()| Scratch::within(dir.path()).expect("made"));
         assert_ne!(one.path(), two.path());
         let path = one.path().to_owned();
@@ -180,10 +180,10 @@ mod tests {
 
     #[test]
     fn only_what_its_owner_left_is_removed() {
-        let dir = broker::testing::TempDir::new().expect("a folder");
+        let dir = test_cluster::TempDir::new().expect("a folder");
         let gone = left(dir.path(), "warploom-1-0");
         // Somebody's; nobody's that is known; another user's; open to others; not called so.
-        let elsewhere = broker::testing::TempDir::new().expect("a folder");
+        let elsewhere = test_cluster::TempDir::new().expect("a folder");
         let held = Scratch::within(elsewhere.path()).expect("made");
         let moved = dir.path().join("warploom-2-0");
         fs::rename(held.path(), &moved).expect("moved");

@@ -227,7 +227,7 @@ fn fingerprint(block: &Block) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
-    use broker::testing::TempDir;
+    use test_cluster::TempDir;
 
     use super::*;
 

@@ -21,7 +21,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use broker::{Link, Links, Routes};
+use broker::Routes;
+use test_cluster::{Link, Links};
 
 pub use checker::{Checker, CheckerFindings};
 pub use program::run_program;

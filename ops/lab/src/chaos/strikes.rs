@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use async_nats::jetstream;
 use async_nats::jetstream::stream::DiscardPolicy;
-use broker::{Link, Links, Server};
+use broker::Server;
 use bus_schemas::{LeaderId, Status};
 use rustix::process::{Pid, Signal};
+use test_cluster::{Link, Links};
 
 use super::plan::{Bucket, Strike, Target};
 use super::programs::{self, Program};

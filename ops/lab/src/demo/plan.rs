@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn tenants_files() {
-        let dir = broker::testing::TempDir::new().unwrap();
+        let dir = test_cluster::TempDir::new().unwrap();
         let path = dir.path().join("tenants.toml");
         std::fs::write(
             &path,

@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn files_fill_buffers() {
-        let dir = broker::testing::TempDir::new().unwrap();
+        let dir = test_cluster::TempDir::new().unwrap();
         let text = dir.path().join("ones.txt");
         std::fs::write(&text, "1 2\n-3").unwrap();
         let argument = Argument::parse(&format!("i16*3:{}", text.display())).unwrap();

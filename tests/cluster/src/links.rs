@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::Routes;
+use broker::Routes;
 
 /// How long a read waits before it is looked whether the link is cut or gone.
 const LOOK: Duration = Duration::from_millis(20);
