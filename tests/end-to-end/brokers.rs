@@ -165,12 +165,10 @@ async fn a_leader_that_dies_with_the_leases_server_is_followed() {
         let cluster = &mut loaded.demo.cluster;
         let server = &mut cluster.broker.servers_mut()[victim];
         server.kill().expect("it dies");
-        let killed = Instant::now();
         let leader = cluster.leader(status.leader).expect("one of ours");
         leader.kill().expect("it dies");
         cluster.start_leader().expect("another candidate");
         loaded.epoch_above(status.epoch, SOON).await;
-        println!("broker_takeover_ms {}", killed.elapsed().as_millis());
         loaded.progress(3, SOON).await;
         let server = &mut loaded.demo.cluster.broker.servers_mut()[victim];
         server.restart().expect("it comes back");

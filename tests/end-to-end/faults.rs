@@ -155,7 +155,6 @@ fn without_a_cluster_a_program_is_told_what_to_do() {
     let login = &broker.credentials().tenant("a").expect("a login").login;
     let silent = format!("nats://{silent}");
     for url in ["nats://127.0.0.1:1", &silent, broker.url()] {
-        let begun = Instant::now();
         let output = guest::finish(
             std::process::Command::new(&program)
                 .arg("alone")
@@ -168,9 +167,7 @@ fn without_a_cluster_a_program_is_told_what_to_do() {
                 .env("WARPLOOM_PASSWORD", &login.password),
         );
         let (out, err) = text(&output);
-        println!("{url}: {:?}: {out}", begun.elapsed());
         let ready = out.starts_with("802 ") && out.contains("warploom up");
         assert!(ready, "{url}: {out}{err}");
-        assert!(begun.elapsed() < SOON);
     }
 }

@@ -4,7 +4,6 @@ mod answers;
 mod device;
 mod driven;
 mod images;
-mod rate;
 mod tour;
 
 use actors::worker::ExitReason;
