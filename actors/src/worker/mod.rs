@@ -41,9 +41,9 @@ use actix::{Actor, AsyncContext, Context};
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{Failure, Incarnation};
 use device::DeviceInfo;
-use gpu_worker_core::dispatch::{Claims, Limits};
+use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
-use gpu_worker_core::{Dispatch, Meter, Pager, Sequencer, WeightTable};
+use gpu_worker_core::{Dispatch, Meter, Pager, Resources, Sequencer, WeightTable};
 use tokio::sync::{mpsc, oneshot};
 
 pub use compiler::CompileLimits;
@@ -191,9 +191,9 @@ impl Parts {
             ..
         } = self.identity;
         let (client, subjects) = (&self.client, &self.subjects);
+        let meter = Meter::new(0, incarnation, gpu, info.units, !info.overlaps);
         VramPager {
-            pager: Pager::new(capacity),
-            meter: Meter::new(0, incarnation, gpu, info.units, !info.overlaps),
+            resources: Resources::new(Pager::new(capacity), meter, device::SMALL_LAUNCH),
             began,
             outgoing: BusPublisher::new(client.clone()),
             usage: subjects.usage(incarnation).into(),
@@ -205,8 +205,6 @@ impl Parts {
             kernels: KernelRecords::start(client.clone(), subjects),
             metering: self.settings.metering,
             resident: Arc::default(),
-            claims: Claims::new(device::SMALL_LAUNCH),
-            saved: 0,
         }
     }
 

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant, SystemTime};
 use actix::{Actor, AsyncContext, Context, Handler, Recipient};
 use async_nats::Subject;
 use bus_schemas::{GpuId, KernelName, OpNumber, SessionId, Tenant, encode};
-use gpu_worker_core::dispatch::{Claim, ClaimAnswer, Claims};
+use gpu_worker_core::Resources;
+use gpu_worker_core::dispatch::{Claim, ClaimAnswer};
 use gpu_worker_core::ledger::{Cut, KernelRan};
-use gpu_worker_core::meter::SliceUse;
-use gpu_worker_core::meter::fold;
-use gpu_worker_core::{Meter, Pager};
+use gpu_worker_core::meter::{SliceUse, fold};
+use gpu_worker_core::resources::CompletedSlice;
 
 use super::kernel_records::KernelRecords;
 use super::usage_appender::UsageAppender;
@@ -73,6 +73,23 @@ pub(super) struct SliceUsage {
     pub(super) names: Vec<KernelName>,
 }
 
+impl SliceUsage {
+    fn completed(&self) -> CompletedSlice<'_> {
+        CompletedSlice {
+            first: self.first,
+            resident: self.resident,
+            faulted: self.faulted,
+            used: SliceUse {
+                session: self.session,
+                device_ns: self.device_ns,
+                launches: self.launches,
+                sm_ns: self.sm_ns,
+                kernels: &self.kernels,
+            },
+        }
+    }
+}
+
 /// The pager's answer to [`PagerMessage::Admit`].
 pub(super) struct Admitted(pub(super) ClaimAnswer);
 
@@ -82,8 +99,7 @@ impl actix::Message for Admitted {
 
 /// The actor.
 pub(super) struct VramPager {
-    pub(super) pager: Pager,
-    pub(super) meter: Meter,
+    pub(super) resources: Resources,
     pub(super) began: Instant,
     pub(super) outgoing: BusPublisher,
     pub(super) usage: Subject,
@@ -97,25 +113,11 @@ pub(super) struct VramPager {
     pub(super) metering: Duration,
     /// Memory that sessions hold, for the heartbeats.
     pub(super) resident: Arc<AtomicU64>,
-    /// The slice that waits for memory.
-    pub(super) claims: Claims,
-    /// Bytes that sessions hold and that are stored once for several.
-    pub(super) saved: u64,
 }
 
 impl VramPager {
     fn now(&self) -> u64 {
         nanos(self.began)
-    }
-
-    fn admit(&mut self, claim: Claim) {
-        let answer = self.claims.ask(&mut self.pager, claim);
-        self.answer(answer);
-    }
-
-    fn admit_again(&mut self) {
-        let answer = self.claims.ask_again(&mut self.pager);
-        self.answer(answer);
     }
 
     fn answer(&self, answer: Option<ClaimAnswer>) {
@@ -126,8 +128,7 @@ impl VramPager {
     }
 
     fn publish_usage(&mut self) {
-        let mut usage = self.meter.usage(self.now(), &self.pager);
-        usage.saved = self.saved;
+        let mut usage = self.resources.usage(self.now());
         self.telemetry.meters().usage(self.gpu, &usage);
         fold(&mut usage.sessions, ROWS);
         self.outgoing.publish(self.usage.clone(), encode(&usage));
@@ -142,9 +143,7 @@ impl VramPager {
         let at_ms = since.map_or(0, |since| {
             u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
         });
-        let blocks = self
-            .meter
-            .cut(self.now(), &self.pager, &Cut { at_ms, last });
+        let blocks = self.resources.cut(self.now(), &Cut { at_ms, last });
         for block in blocks {
             self.usage_appender.append(block.number, encode(&block));
         }
@@ -154,7 +153,7 @@ impl VramPager {
     }
 
     fn publish_measured(&mut self) {
-        if let Some(measured) = self.meter.measured() {
+        if let Some(measured) = self.resources.measured() {
             self.outgoing
                 .publish(self.measured.clone(), encode(&measured));
         }
@@ -173,7 +172,7 @@ impl Actor for VramPager {
         ctx.run_interval(self.metering, |pager, _| pager.cut(false));
         ctx.run_interval(RECORDS, |pager, _| {
             if pager.kernels.waiting() == 0 {
-                pager.kernels.add(pager.meter.take_times(RECORDED));
+                pager.kernels.add(pager.resources.take_times(RECORDED));
             }
         });
         self.cut(false);
@@ -191,53 +190,40 @@ impl Handler<PagerMessage> for VramPager {
                 tenant,
                 quota,
             } => {
-                self.pager.open(now, session, &tenant, quota);
-                self.meter.open(session, &tenant);
+                self.resources.open(now, session, &tenant, quota);
             }
             PagerMessage::Close { session } => {
-                let byte_ms = self.pager.close(now, session);
-                self.meter.close(session, byte_ms);
-                self.admit_again();
+                let answer = self.resources.close(now, session);
+                self.answer(answer);
             }
-            PagerMessage::Admit(claim) => self.admit(claim),
-            PagerMessage::Withdraw { session } => self.claims.withdraw(session),
+            PagerMessage::Admit(claim) => {
+                let answer = self.resources.ask(claim);
+                self.answer(answer);
+            }
+            PagerMessage::Withdraw { session } => self.resources.withdraw(session),
             PagerMessage::Completed(mut uses, reports) => {
-                for used in &mut uses {
-                    self.meter.names(used.names.drain(..));
-                    let (first, session) = (used.first, used.session);
-                    self.pager
-                        .completed(now, first, session, used.resident, used.faulted);
-                    self.meter.completed(
-                        now,
-                        &SliceUse {
-                            session,
-                            device_ns: used.device_ns,
-                            launches: used.launches,
-                            sm_ns: used.sm_ns,
-                            kernels: &used.kernels,
-                        },
-                    );
-                }
-                self.meter.reported(reports);
-                self.admit_again();
+                let names = uses.iter_mut().flat_map(|used| used.names.drain(..));
+                self.resources.names(names);
+                let slices = uses.iter().map(SliceUsage::completed);
+                let answer = self.resources.completed(now, slices);
+                self.resources.reported(reports);
+                self.answer(answer);
             }
             PagerMessage::Recharged(changed, saved) => {
-                self.pager.recharged(now, &changed);
-                self.saved = saved;
-                return;
+                return self.resources.recharged(now, &changed, saved);
             }
             PagerMessage::Compiled(tenant, took) => {
                 let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-                return self.meter.prepared(&tenant, ns);
+                return self.resources.prepared(&tenant, ns);
             }
-            PagerMessage::Waiting(waits) => return self.meter.waiting(now, waits),
+            PagerMessage::Waiting(waits) => return self.resources.waiting(now, waits),
             PagerMessage::Leave => {
                 self.publish_measured();
                 self.publish_usage();
                 self.cut(true);
             }
         }
-        let charged = self.pager.charged();
+        let charged = self.resources.charged();
         self.resident.store(charged, Ordering::Relaxed);
     }
 }

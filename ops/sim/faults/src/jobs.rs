@@ -7,6 +7,7 @@ use bus_schemas::{
     Failure, Incarnation, KernelKey, Launch, ModuleHash, Op, OpRef, SessionId, Tenant,
     WeightSample, Weights, Window,
 };
+use gpu_worker_core::dispatch::Claim;
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::OpenAction;
 use sim_cluster::{
@@ -277,6 +278,12 @@ impl SimDevice for ModelDevice {
     fn submit(&mut self, _: &mut Io, slice: SimSlice<KeptOp>) {
         self.jobs
             .push_back(Pending::new(Job::Start(Box::new(slice))));
+    }
+
+    fn bend_claim(&self, claim: &mut Claim) {
+        if self.mutant == Some(Mutant::IgnoresQuota) {
+            claim.needs.clear();
+        }
     }
 
     fn stop(&mut self, io: &mut Io, session: SessionId, why: &Failure) -> bool {

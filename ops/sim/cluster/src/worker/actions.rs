@@ -22,9 +22,8 @@ impl<D: SimDevice> WorkerNode<D> {
         match action {
             Action::Open(open) => {
                 self.place(open.session, &open.tenant);
-                self.pager
+                self.resources
                     .open(io.now, open.session, &open.tenant, open.quota);
-                self.meter.open(open.session, &open.tenant);
                 let session = open.session;
                 if self.device.open(io, open) {
                     let failure = None;
@@ -159,7 +158,7 @@ impl<D: SimDevice> WorkerNode<D> {
             properties: None,
             group: self.group.clone(),
             exclusive: self.exclusive,
-            held: self.pager.charged(),
+            held: self.resources.charged(),
             images: self.news_of_images(),
             weights: self.weights(),
         };

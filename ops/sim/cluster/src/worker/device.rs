@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bus_schemas::{
     Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, SessionId, Tenant, Weights,
 };
-use gpu_worker_core::dispatch::Submission;
+use gpu_worker_core::dispatch::{Claim, Submission};
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::{OpenAction, StartAction};
 
@@ -100,6 +100,8 @@ pub trait SimDevice {
     /// Takes the next of what has ended.
     fn ended(&mut self, io: &mut Io) -> Option<Ended>;
 
+    /// The pager is to be asked this. A mutant asks for something else.
+    fn bend_claim(&self, _claim: &mut Claim) {}
     /// Bytes that a session holds.
     fn held(&self, _session: SessionId) -> u64 {
         0

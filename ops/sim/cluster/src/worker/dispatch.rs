@@ -1,8 +1,7 @@
-//! The real dispatch and the real claims on memory: the way of a started slice to the device.
+//! The real dispatch and the real resources: the way of a started slice to the device.
 
 use gpu_worker_core::dispatch::{
-    Action, Claim, ClaimAnswer, Event, ImageState, LaunchNeeds, SessionReader, Submission,
-    TransferState,
+    Action, ClaimAnswer, Event, ImageState, LaunchNeeds, SessionReader, Submission, TransferState,
 };
 
 use super::*;
@@ -18,12 +17,12 @@ impl<D: SimDevice> WorkerNode<D> {
                 Some(View::<D> { place, images })
             };
             match self.dispatch.next_action(look) {
-                Some(Action::Ask(question)) => {
-                    if let Some(answer) = self.ask(question) {
-                        self.admitted(io, answer);
-                    }
+                Some(Action::Ask(mut claim)) => {
+                    self.device.bend_claim(&mut claim);
+                    let answer = self.resources.ask(claim);
+                    self.admitted(io, answer);
                 }
-                Some(Action::Withdraw { session }) => self.claims.withdraw(session),
+                Some(Action::Withdraw { session }) => self.resources.withdraw(session),
                 Some(Action::Submit(submission)) => self.submit(io, submission),
                 None => return,
             }
@@ -32,27 +31,14 @@ impl<D: SimDevice> WorkerNode<D> {
 
     /// Something has ended or become ready: what waits may go on.
     pub(super) fn hand_on(&mut self, io: &mut Io) {
-        if let Some(answer) = self.claims.ask_again(&mut self.pager) {
-            self.admitted(io, answer);
-        }
         self.tell_dispatch(io, Event::Changed);
     }
 
-    fn ask(&mut self, question: Claim) -> Option<ClaimAnswer> {
-        if !self.admits_all {
-            return self.claims.ask(&mut self.pager, question);
-        }
-        let Claim { session, first, .. } = question;
-        self.pager.admit(first, session, &question.needs);
-        Some(ClaimAnswer {
-            session,
-            first,
-            refused: None,
-            launch_bytes: Vec::new(),
-        })
-    }
-
-    fn admitted(&mut self, io: &mut Io, answer: ClaimAnswer) {
+    /// What the open claim was answered, if it was.
+    pub(super) fn admitted(&mut self, io: &mut Io, answer: Option<ClaimAnswer>) {
+        let Some(answer) = answer else {
+            return;
+        };
         if let Some((op, _)) = &answer.refused {
             let (session, op) = (answer.session, *op);
             self.fact(io, WorkerFact::Denied { session, op });

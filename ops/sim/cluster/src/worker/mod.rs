@@ -1,4 +1,4 @@
-//! A worker: the real sequencer, dispatch, pager and meter, a modelled device, and the thin shell
+//! A worker: the real sequencer, dispatch and resources, a modelled device, and the thin shell
 //! between them and the bus.
 
 mod actions;
@@ -15,12 +15,12 @@ use bus_schemas::{
     OpNumber, Rejected, ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, WorkerBeat, decode,
     encode, limits,
 };
-use gpu_worker_core::dispatch::{Claims, Limits};
+use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{
     Action, BatchEvent, ChunkEvent, CompletedEvent, Config, Event, Identity, ImageState,
     StartAction,
 };
-use gpu_worker_core::{Dispatch, Meter, Pager, Sequencer};
+use gpu_worker_core::{Dispatch, Meter, Pager, Resources, Sequencer};
 
 pub use self::device::{Ended, ModelAnswer, SimDevice, SimSlice, SliceEnd};
 
@@ -32,6 +32,8 @@ use crate::{MILLI, Nanos};
 /// By this a device is told, with [`Io::later`], that something of it has ended.
 pub const DEVICE: u64 = 0;
 const REPORT: u64 = 1;
+/// Launches of a modelled device take no memory beside their sessions'.
+const SMALL_LAUNCH: u64 = 0;
 
 /// When a worker says what it has measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +61,6 @@ pub struct WorkerOptions {
     pub exclusive: bool,
     /// When it says what it has measured.
     pub reports: Reports,
-    /// Whether it lets every allocation through, which is wrong.
-    pub admits_all: bool,
 }
 
 /// The bytes of a transfer, as far as they are here.
@@ -87,16 +87,13 @@ pub struct WorkerNode<D: SimDevice> {
     device: D,
     // With their ops: the sequencer forgets those as soon as it has started them.
     dispatch: Dispatch<Vec<D::Op>, ModuleHash>,
-    claims: Claims,
-    pager: Pager,
-    meter: Meter,
+    resources: Resources,
     answers: Vec<ModelAnswer>,
     draining: bool,
     group: Option<Tenant>,
     exclusive: bool,
     reports: Reports,
     measuring: bool,
-    admits_all: bool,
     sms: u32,
     one_at_a_time: bool,
     // Heartbeats so far, and what the last that named images named.
@@ -116,10 +113,9 @@ impl<D: SimDevice> WorkerNode<D> {
         } = settings;
         let limits = Limits {
             blocks: u64::from(sms),
-            small_launch: 0,
+            small_launch: SMALL_LAUNCH,
             launch_bytes: 0,
         };
-        let (incarnation, gpu) = (identity.incarnation, identity.gpu);
         Self {
             subjects,
             identity,
@@ -128,16 +124,13 @@ impl<D: SimDevice> WorkerNode<D> {
             images: BTreeSet::new(),
             device,
             dispatch: Dispatch::new(limits),
-            claims: Claims::new(limits.small_launch),
-            pager: Pager::new(identity.capacity),
-            meter: Meter::new(0, incarnation, gpu, sms, one_at_a_time),
+            resources: resources(0, identity, sms, one_at_a_time),
             answers: Vec::new(),
             draining: false,
             group: settings.group,
             exclusive: settings.exclusive,
             reports: settings.reports,
             measuring: false,
-            admits_all: settings.admits_all,
             sms,
             one_at_a_time,
             beats: 0,
@@ -151,7 +144,7 @@ impl<D: SimDevice> WorkerNode<D> {
 
     fn start(&mut self, io: &mut Io) {
         let (incarnation, gpu) = (self.identity.incarnation, self.identity.gpu);
-        self.meter = Meter::new(io.now, incarnation, gpu, self.sms, self.one_at_a_time);
+        self.resources = resources(io.now, self.identity, self.sms, self.one_at_a_time);
         for pattern in self.subjects.worker_inbound(incarnation) {
             io.subscribe(pattern);
         }
@@ -182,7 +175,7 @@ impl<D: SimDevice> WorkerNode<D> {
         self.device.work(io);
         let behind = self.device.behind();
         let waits = behind.is_some_and(|jobs| jobs + self.dispatch.waiting() > 0);
-        self.meter.waiting(io.now, waits);
+        self.resources.waiting(io.now, waits);
     }
 
     /// Something has ended on the device.
@@ -235,7 +228,7 @@ impl<D: SimDevice> WorkerNode<D> {
         let mut actions = Vec::new();
         self.core.handle(io.now, event, &mut actions);
         // What completed was accounted for before.
-        self.meter.reported(self.core.reports());
+        self.resources.reported(self.core.reports());
         self.carry_out(io, reply, actions);
     }
 }
@@ -267,13 +260,20 @@ impl<D: SimDevice> Node for WorkerNode<D> {
             _ if self.draining => "draining",
             _ if self.core.sealed().0 == 0 => "unsealed",
             _ if self.device.has_parked() => "one parked",
-            _ if self.claims.is_waiting() => "waiting for memory",
+            _ if self.resources.is_waiting() => "waiting for memory",
             (0, false) => "idle",
             (0, true) => "waiting for a batch",
             (_, false) => "running",
             (_, true) => "running, more waits",
         }
     }
+}
+
+/// The resources of a device that starts now.
+fn resources(now: Nanos, identity: Identity, sms: u32, one_at_a_time: bool) -> Resources {
+    let (incarnation, gpu) = (identity.incarnation, identity.gpu);
+    let meter = Meter::new(now, incarnation, gpu, sms, one_at_a_time);
+    Resources::new(Pager::new(identity.capacity), meter, SMALL_LAUNCH)
 }
 
 fn broken(io: &mut Io, why: &str) {

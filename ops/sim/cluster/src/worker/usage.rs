@@ -1,7 +1,8 @@
-//! The real pager and meter at work: what sessions hold and use.
+//! The real resources at work: what sessions hold and use.
 
 use gpu_worker_core::ledger::Cut;
 use gpu_worker_core::meter::SliceUse;
+use gpu_worker_core::resources::CompletedSlice;
 
 use super::*;
 
@@ -10,9 +11,6 @@ impl<D: SimDevice> WorkerNode<D> {
     pub(super) fn count_usage(&mut self, io: &mut Io, end: &SliceEnd) {
         let session = end.start.session;
         let resident = self.device.held(session);
-        let faulted = end.fault.is_some();
-        self.pager
-            .completed(io.now, end.start.first, session, resident, faulted);
         let used = SliceUse {
             session,
             device_ns: end.device_ns,
@@ -20,7 +18,13 @@ impl<D: SimDevice> WorkerNode<D> {
             sm_ns: end.sm_ns,
             kernels: &end.kernels,
         };
-        self.meter.completed(io.now, &used);
+        let slice = CompletedSlice {
+            first: end.start.first,
+            resident,
+            faulted: end.fault.is_some(),
+            used,
+        };
+        let answer = self.resources.completed(io.now, [slice]);
         if let Reports::WhileUsed(every) = self.reports
             && !self.measuring
         {
@@ -40,12 +44,12 @@ impl<D: SimDevice> WorkerNode<D> {
             resident: Some(resident),
         };
         self.fact(io, fact);
+        self.admitted(io, answer);
     }
 
     /// A session has left the device.
     pub(super) fn vacate(&mut self, io: &mut Io, session: SessionId) {
-        let byte_ms = self.pager.close(io.now, session);
-        self.meter.close(session, byte_ms);
+        let answer = self.resources.close(io.now, session);
         let fact = WorkerFact::Held {
             session,
             most: 0,
@@ -55,6 +59,7 @@ impl<D: SimDevice> WorkerNode<D> {
         // Until now its memory and its window were its own.
         let open = false;
         self.fact(io, WorkerFact::Device { session, open });
+        self.admitted(io, answer);
     }
 
     /// The time of a report has come.
@@ -74,7 +79,7 @@ impl<D: SimDevice> WorkerNode<D> {
     }
 
     fn report_measured(&mut self, io: &mut Io) -> bool {
-        let measured = self.meter.measured();
+        let measured = self.resources.measured();
         if let Some(measured) = &measured {
             let subject = self.subjects.measured(self.identity.incarnation);
             io.publish(subject, encode(measured));
@@ -89,11 +94,11 @@ impl<D: SimDevice> WorkerNode<D> {
             at_ms: io.now / MILLI,
             last: false,
         };
-        for block in self.meter.cut(io.now, &self.pager, &cut) {
+        for block in self.resources.cut(io.now, &cut) {
             let block = Box::new(block);
             self.fact(io, WorkerFact::UsageCut { block });
         }
-        let usage = self.meter.usage(io.now, &self.pager);
+        let usage = self.resources.usage(io.now);
         let subject = self.subjects.usage(self.identity.incarnation);
         io.publish(subject, encode(&usage));
     }

@@ -102,7 +102,6 @@ fn factory(scenario: &Scenario, place: Rc<Place>, books: Shared) -> Factory {
                 group: None,
                 exclusive: false,
                 reports: Reports::WhileUsed(MEASURED_EVERY),
-                admits_all: false,
             };
             let device = FedDevice::new(scenario.clone(), place.clone(), books.clone());
             Box::new(WorkerNode::new(place.subjects.clone(), settings, device))

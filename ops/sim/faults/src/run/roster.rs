@@ -108,7 +108,6 @@ fn worker(
         group: own.and_then(|own| own.group.clone()),
         exclusive: own.is_some_and(|own| own.exclusive),
         reports: Reports::Always(250 * MILLI),
-        admits_all: mutant == Some(Mutant::IgnoresQuota),
     };
     let device = ModelDevice::new(incarnation, preemptive, mutant);
     WorkerNode::new(Subjects::new(name), settings, device)

@@ -1,0 +1,153 @@
+//! A device's resources: who holds memory, who waits for it, and who used what.
+//!
+//! The [`Pager`] decides, the [`Meter`] adds up, and at most one [`Claim`] is open: its slice waits for
+//! memory. It is asked again when memory may have become free, which is when slices have completed
+//! and when a session has ended, and at no other time.
+
+use bus_schemas::{
+    KernelKey, KernelName, KernelRecord, Measured, OpNumber, SessionId, Tenant, Usage, UsageBlock,
+};
+
+use crate::dispatch::{Claim, ClaimAnswer, Claims};
+use crate::ledger::Cut;
+use crate::meter::SliceUse;
+use crate::{Meter, Nanos, Pager};
+
+/// A slice that has completed, to its end or to a fault.
+#[derive(Debug, Clone, Copy)]
+pub struct CompletedSlice<'a> {
+    /// Its first op.
+    pub first: OpNumber,
+    /// Bytes that its session holds now, as the device says.
+    pub resident: u64,
+    /// One of its ops failed.
+    pub faulted: bool,
+    /// What it used.
+    pub used: SliceUse<'a>,
+}
+
+/// The resources of one device.
+#[derive(Debug)]
+pub struct Resources {
+    pager: Pager,
+    meter: Meter,
+    claims: Claims,
+    /// Bytes that sessions hold and that are stored once for several.
+    saved: u64,
+}
+
+impl Resources {
+    /// The resources of a device whose launches may take `small_launch` bytes without asking.
+    #[must_use]
+    pub fn new(pager: Pager, meter: Meter, small_launch: u64) -> Self {
+        Self {
+            pager,
+            meter,
+            claims: Claims::new(small_launch),
+            saved: 0,
+        }
+    }
+
+    /// A session begins. A quota of 0 is the device's capacity.
+    pub fn open(&mut self, now: Nanos, session: SessionId, tenant: &Tenant, quota: u64) {
+        self.pager.open(now, session, tenant, quota);
+        self.meter.open(session, tenant);
+    }
+
+    /// A session has ended and its memory is free: the answer to the open claim, if it has one now.
+    pub fn close(&mut self, now: Nanos, session: SessionId) -> Option<ClaimAnswer> {
+        let byte_ms = self.pager.close(now, session);
+        self.meter.close(session, byte_ms);
+        self.claims.ask_again(&mut self.pager)
+    }
+
+    /// A slice that needs memory is to run next. Without an answer its claim stays open.
+    pub fn ask(&mut self, claim: Claim) -> Option<ClaimAnswer> {
+        self.claims.ask(&mut self.pager, claim)
+    }
+
+    /// The session's claim needs no answer any more.
+    pub fn withdraw(&mut self, session: SessionId) {
+        self.claims.withdraw(session);
+    }
+
+    /// Slices have completed, in this order: the answer to the open claim, if it has one now.
+    pub fn completed<'a>(
+        &mut self,
+        now: Nanos,
+        slices: impl IntoIterator<Item = CompletedSlice<'a>>,
+    ) -> Option<ClaimAnswer> {
+        for slice in slices {
+            let session = slice.used.session;
+            let (resident, faulted) = (slice.resident, slice.faulted);
+            self.pager
+                .completed(now, slice.first, session, resident, faulted);
+            self.meter.completed(now, &slice.used);
+        }
+        self.claims.ask_again(&mut self.pager)
+    }
+
+    /// The worker's done reports through this one tell of nothing that [`Self::completed`] was not
+    /// told of.
+    pub fn reported(&mut self, through: u64) {
+        self.meter.reported(through);
+    }
+
+    /// What sessions are charged now, by what others did, and the bytes saved by sharing. That
+    /// frees nothing: no claim is asked again.
+    pub fn recharged(&mut self, now: Nanos, changed: &[(SessionId, u64)], saved: u64) {
+        self.pager.recharged(now, changed);
+        self.saved = saved;
+    }
+
+    /// Preparing an image of a tenant took this much processor time.
+    pub fn prepared(&mut self, tenant: &Tenant, ns: u64) {
+        self.meter.prepared(tenant, ns);
+    }
+
+    /// From now on a launch is ready and waits while the device is busy, or none is.
+    pub fn waiting(&mut self, now: Nanos, waits: bool) {
+        self.meter.waiting(now, waits);
+    }
+
+    /// What kernel keys stand for, each said once.
+    pub fn names(&mut self, names: impl IntoIterator<Item = KernelName>) {
+        self.meter.names(names);
+    }
+
+    /// Everything used up to now. The latest message of an incarnation says all.
+    #[must_use]
+    pub fn usage(&self, now: Nanos) -> Usage {
+        Usage {
+            saved: self.saved,
+            ..self.meter.usage(now, &self.pager)
+        }
+    }
+
+    /// The next usage blocks, if there is anything to report.
+    pub fn cut(&mut self, now: Nanos, cut: &Cut) -> Vec<UsageBlock> {
+        self.meter.cut(now, &self.pager, cut)
+    }
+
+    /// Totals of the kernel keys that changed since this was last asked, if any did.
+    pub fn measured(&mut self) -> Option<Measured> {
+        self.meter.measured()
+    }
+
+    /// What was measured of kernel keys and not yet taken, of `most` keys.
+    pub fn take_times(&mut self, most: usize) -> Vec<(KernelKey, KernelRecord)> {
+        self.meter.take_times(most)
+    }
+
+    /// The most the device's sessions can hold now, bytes.
+    #[must_use]
+    pub fn charged(&self) -> u64 {
+        self.pager.charged()
+    }
+
+    /// Whether a slice waits for memory.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.claims.is_waiting()
+    }
+}
