@@ -7,19 +7,16 @@ use actix::{Context, StreamHandler};
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
     Batch, ClientState, DESCRIPTOR_BYTES, DataChunk, Failure, GrantBatch, Leave, Lost,
-    MessageError, Op, OpNumber, Rejected, Row, Seal, SessionId, Symbol, Tenant, WIRE_VERSION,
-    decode, encode, limits,
+    MessageError, Rejected, Seal, SessionId, Tenant, WIRE_VERSION, decode, encode,
 };
 use bytes::Bytes;
-use gpu_worker_core::sequencer::{BatchEvent, ChunkEvent, Event, ImageState};
+use gpu_worker_core::sequencer::{BatchEvent, BatchFacts, ChunkEvent, Event, ImageState};
 
 use super::actor::{GpuWorker, Incoming};
 use super::modules::image_state;
 
 /// Malformed messages of one session are answered at most this often.
 const REJECT_APART: Duration = Duration::from_millis(10);
-/// Bytes that the answer to symbols takes at most.
-const SYMBOLS: u64 = (limits::SYMBOLS * Symbol::SIZE) as u64;
 /// Sessions whose malformed messages are remembered.
 const REJECTED: usize = 64;
 
@@ -103,20 +100,8 @@ impl GpuWorker {
         let batch: Batch<'_> = decode(payload)?;
         let ops = batch.ops();
         let ops = ops.map_err(|error| MessageError::Malformed(error.to_string()))?;
-        let (mut outs, mut staged, mut loads) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, op) in (0_u64..).zip(ops.iter()) {
-            let number: OpNumber = batch.first.saturating_add(index);
-            match op.op {
-                Op::CopyOut { bytes, .. } => outs.push((number, bytes)),
-                Op::Symbols { .. } => outs.push((number, SYMBOLS)),
-                Op::Sync => outs.push((number, 0)),
-                Op::LoadModule { hash, .. } if self.modules.state(tenant, hash).is_none() => {
-                    loads.push((number, hash));
-                }
-                Op::CopyIn { transfer, .. } if transfer > 0 => staged.push((number, transfer)),
-                _ => {}
-            }
-        }
+        let is_given = |hash| self.modules.state(tenant, hash).is_some();
+        let facts = BatchFacts::of(batch.first, ops.iter().map(|op| op.op), is_given);
         let event = BatchEvent {
             tenant,
             session,
@@ -124,9 +109,9 @@ impl GpuWorker {
             count: batch.count,
             results: batch.results,
             bytes: payload.len() as u64,
-            outs: &outs,
-            staged: &staged,
-            loads: &loads,
+            outs: &facts.outs,
+            staged: &facts.staged,
+            loads: &facts.loads,
         };
         let columns = (
             place(payload, batch.descriptors),

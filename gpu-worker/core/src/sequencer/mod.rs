@@ -23,6 +23,7 @@
 //!   [`Config::linger_ns`].
 
 mod api;
+mod batch_facts;
 mod clients;
 mod config;
 mod course;
@@ -52,6 +53,7 @@ pub use api::{
     Action, BatchEvent, BeatAction, ChunkEvent, CompletedEvent, Event, ExitReason, Identity,
     OpenAction, Settled, StartAction,
 };
+pub use batch_facts::BatchFacts;
 pub use config::Config;
 pub use images::ImageState;
 pub use messages::{AckMessage, DoneMessage};

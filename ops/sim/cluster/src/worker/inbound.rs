@@ -70,18 +70,8 @@ impl<D: SimDevice> WorkerNode<D> {
             return;
         };
         let kept: Vec<D::Op> = ops.iter().map(|op| D::keep(&op)).collect();
-        let (mut outs, mut staged, mut loads) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, op) in (batch.first..).zip(ops.iter()) {
-            match op.op {
-                Op::CopyOut { bytes, .. } => outs.push((number, bytes)),
-                Op::Sync => outs.push((number, 0)),
-                Op::LoadModule { hash, .. } if !self.images.contains(&(tenant.clone(), hash)) => {
-                    loads.push((number, hash));
-                }
-                Op::CopyIn { transfer, .. } if transfer != 0 => staged.push((number, transfer)),
-                _ => {}
-            }
-        }
+        let is_given = |hash| self.images.contains(&(tenant.clone(), hash));
+        let facts = BatchFacts::of(batch.first, ops.iter().map(|op| op.op), is_given);
         let event = BatchEvent {
             tenant,
             session,
@@ -89,9 +79,9 @@ impl<D: SimDevice> WorkerNode<D> {
             count: batch.count,
             results: batch.results,
             bytes: (batch.descriptors.len() + batch.blob.len()) as u64,
-            outs: &outs,
-            staged: &staged,
-            loads: &loads,
+            outs: &facts.outs,
+            staged: &facts.staged,
+            loads: &facts.loads,
         };
         let mut actions = Vec::new();
         self.core.handle(io.now, Event::Batch(event), &mut actions);

@@ -17,8 +17,8 @@ use bus_schemas::{
 };
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{
-    Action, BatchEvent, ChunkEvent, CompletedEvent, Config, Event, Identity, ImageState,
-    StartAction,
+    Action, BatchEvent, BatchFacts, ChunkEvent, CompletedEvent, Config, Event, Identity,
+    ImageState, StartAction,
 };
 use gpu_worker_core::{Dispatch, Meter, Pager, Resources, Sequencer};
 

@@ -1,0 +1,90 @@
+//! The facts of a batch: what the sequencer must know of its ops, which only the shell reads.
+
+use bus_schemas::{ModuleHash, Op, OpNumber, Row, Symbol, limits};
+
+/// Bytes that the answer to symbols takes at most.
+const SYMBOLS: u64 = (limits::SYMBOLS * Symbol::SIZE) as u64;
+
+/// What a [`BatchEvent`](super::BatchEvent) says of its ops, by number and in op order.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct BatchFacts {
+    /// Ops that have a result, and the most bytes it can have.
+    pub outs: Vec<(OpNumber, u64)>,
+    /// Copies from staged transfers, and the transfer.
+    pub staged: Vec<(OpNumber, u64)>,
+    /// Loads of images that the tenant did not give yet, and the image.
+    pub loads: Vec<(OpNumber, ModuleHash)>,
+}
+
+impl BatchFacts {
+    /// The facts of these ops, the first of which is op `first`; the tenant gave the images that
+    /// `is_given` says it did.
+    pub fn of(
+        first: OpNumber,
+        ops: impl IntoIterator<Item = Op>,
+        is_given: impl Fn(ModuleHash) -> bool,
+    ) -> Self {
+        let mut facts = Self::default();
+        for (index, op) in (0_u64..).zip(ops) {
+            let number = first.saturating_add(index);
+            match op {
+                Op::CopyOut { bytes, .. } => facts.outs.push((number, bytes)),
+                Op::Symbols { .. } => facts.outs.push((number, SYMBOLS)),
+                Op::Sync => facts.outs.push((number, 0)),
+                Op::LoadModule { hash, .. } if !is_given(hash) => facts.loads.push((number, hash)),
+                Op::CopyIn { transfer, .. } if transfer > 0 => {
+                    facts.staged.push((number, transfer));
+                }
+                Op::Alloc { .. }
+                | Op::Free { .. }
+                | Op::CopyIn { .. }
+                | Op::Copy { .. }
+                | Op::Set { .. }
+                | Op::LoadModule { .. }
+                | Op::UnloadModule { .. }
+                | Op::Launch(_)
+                | Op::Event { .. } => {}
+            }
+        }
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_transfers_and_unknown_images_are_found_where_they_are() {
+        let [given, new] = [b"given", b"brand"].map(|image| ModuleHash::of(image));
+        let load = |hash| Op::LoadModule { slot: 0, hash };
+        let copy_in = |transfer| Op::CopyIn {
+            address: 0,
+            bytes: 4,
+            transfer,
+        };
+        let copy_out = Op::CopyOut {
+            address: 0,
+            bytes: 9,
+        };
+        let symbols = Op::Symbols { slot: 0 };
+        let ops = [
+            load(given),
+            load(new),
+            copy_in(0),
+            copy_in(3),
+            copy_out,
+            symbols,
+            Op::Sync,
+        ];
+        let facts = BatchFacts::of(5, ops, |hash| hash == given);
+        let expected = BatchFacts {
+            outs: vec![(9, 9), (10, SYMBOLS), (11, 0)],
+            staged: vec![(8, 3)],
+            loads: vec![(6, new)],
+        };
+        assert_eq!(facts, expected);
+        let results = ops.iter().filter(|op| op.has_result()).count();
+        assert_eq!(facts.outs.len(), results);
+    }
+}
