@@ -18,7 +18,7 @@ use bytes::Bytes;
 use device::{DeviceInfo, OpResult, OpSpan};
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, Event, ExitReason};
-use gpu_worker_core::{Dispatch, Sequencer, WeightTable};
+use gpu_worker_core::{Dispatch, SendOnChange, Sequencer, WeightTable};
 use tokio::sync::oneshot;
 
 use super::device_thread::{Command, DeviceThread};
@@ -26,7 +26,6 @@ use super::evidence::Evidence;
 use super::modules::Modules;
 use super::names::Module;
 use super::pager::{PagerMessage, VramPager};
-use super::send_on_change::SendOnChange;
 use super::session_buffers::SessionBuffers;
 use super::settings::WorkerSettings;
 use super::sharing_domains::SharingDomains;

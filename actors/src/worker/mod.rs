@@ -24,7 +24,6 @@ mod kernel_records;
 mod modules;
 mod names;
 mod pager;
-mod send_on_change;
 mod session_buffers;
 mod settings;
 mod sharing_domains;

@@ -21,6 +21,7 @@ pub mod ledger;
 pub mod meter;
 pub mod pager;
 pub mod resources;
+mod send_on_change;
 pub mod sequencer;
 mod times;
 pub mod weights;
@@ -29,6 +30,7 @@ pub use dispatch::Dispatch;
 pub use meter::Meter;
 pub use pager::Pager;
 pub use resources::Resources;
+pub use send_on_change::SendOnChange;
 pub use sequencer::Sequencer;
 pub use weights::WeightTable;
 

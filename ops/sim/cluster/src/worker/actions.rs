@@ -1,13 +1,9 @@
 //! Actions that the sequencer wants done, carried out on bus and buffers.
 
-use bus_schemas::{HeldImages, Weights};
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::BeatAction;
 
 use super::*;
-
-/// Heartbeats after which images are named again though nothing has changed.
-const IMAGES_AGAIN: u32 = 10;
 
 impl<D: SimDevice> WorkerNode<D> {
     pub(super) fn carry_out(&mut self, io: &mut Io, reply: Option<&str>, actions: Vec<Action>) {
@@ -146,6 +142,7 @@ impl<D: SimDevice> WorkerNode<D> {
 
     fn beat(&mut self, io: &mut Io, beat: &BeatAction) {
         let incarnation = self.identity.incarnation;
+        let (images, weights) = (self.held_images(), self.weights());
         let message = WorkerBeat {
             v: WIRE_VERSION,
             incarnation,
@@ -159,23 +156,17 @@ impl<D: SimDevice> WorkerNode<D> {
             group: self.group.clone(),
             exclusive: self.exclusive,
             held: self.resources.charged(),
-            images: self.news_of_images(),
-            weights: self.weights(),
+            images: self.sent.0.next(images),
+            weights: weights.and_then(|weights| self.sent.1.next(weights)),
         };
         io.publish(self.subjects.worker_beat(incarnation), encode(&message));
     }
 
-    /// What this heartbeat says of images: all there are where that has changed, and now and then.
-    fn news_of_images(&mut self) -> Option<HeldImages> {
+    /// Images that were given here, as far as a heartbeat names them.
+    fn held_images(&self) -> HeldImages {
         let images = self.images.iter();
         let images = images.map(|(tenant, hash)| (tenant.clone(), hash.short()));
-        let images: Vec<_> = images.take(limits::IMAGES).collect();
-        let due = self.beats.is_multiple_of(IMAGES_AGAIN) || images != self.told;
-        self.beats += 1;
-        due.then(|| {
-            self.told.clone_from(&images);
-            HeldImages(images)
-        })
+        HeldImages(images.take(limits::IMAGES).collect())
     }
 
     fn weights(&self) -> Option<Weights> {

@@ -11,16 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::subject::{ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
-    Batch, Code, DataChunk, DeviceResult, Failure, GrantBatch, Launch, Leave, Lost, ModuleHash, Op,
-    OpNumber, Rejected, ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, WorkerBeat, decode,
-    encode, limits,
+    Batch, Code, DataChunk, DeviceResult, Failure, GrantBatch, HeldImages, Launch, Leave, Lost,
+    ModuleHash, Op, OpNumber, Rejected, ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, Weights,
+    WorkerBeat, decode, encode, limits,
 };
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{
     Action, BatchEvent, BatchFacts, ChunkEvent, CompletedEvent, Config, Event, Identity,
     ImageState, StartAction,
 };
-use gpu_worker_core::{Dispatch, Meter, Pager, Resources, Sequencer};
+use gpu_worker_core::{Dispatch, Meter, Pager, Resources, SendOnChange, Sequencer};
 
 pub use self::device::{Ended, ModelAnswer, SimDevice, SimSlice, SliceEnd};
 
@@ -96,9 +96,8 @@ pub struct WorkerNode<D: SimDevice> {
     measuring: bool,
     sms: u32,
     one_at_a_time: bool,
-    // Heartbeats so far, and what the last that named images named.
-    beats: u32,
-    told: Vec<(Tenant, u64)>,
+    // What of images and weights goes with heartbeats.
+    sent: (SendOnChange<HeldImages>, SendOnChange<Weights>),
 }
 
 impl<D: SimDevice> WorkerNode<D> {
@@ -133,8 +132,7 @@ impl<D: SimDevice> WorkerNode<D> {
             measuring: false,
             sms,
             one_at_a_time,
-            beats: 0,
-            told: Vec::new(),
+            sent: Default::default(),
         }
     }
 

@@ -5,14 +5,14 @@ const AGAIN: u32 = 10;
 
 /// What leaders were sent last, and how many heartbeats ago.
 #[derive(Debug, Default)]
-pub(super) struct SendOnChange<T> {
+pub struct SendOnChange<T> {
     sent: T,
     beats: u32,
 }
 
 impl<T: Clone + PartialEq> SendOnChange<T> {
     /// What goes with the next heartbeat, given how it is now; nothing where it is not its turn.
-    pub(super) fn next(&mut self, now: T) -> Option<T> {
+    pub fn next(&mut self, now: T) -> Option<T> {
         let turn = self.beats.is_multiple_of(AGAIN) || now != self.sent;
         self.beats = if turn { 1 } else { self.beats + 1 };
         if turn {
