@@ -53,7 +53,7 @@ impl GpuWorker {
                 module,
                 known: false,
             } => {
-                self.hold_image(session, module);
+                self.take_image(session, module);
                 self.on_whole(session, transfer, module);
             }
             Action::Whole {
@@ -61,7 +61,7 @@ impl GpuWorker {
                 module,
                 known: true,
                 ..
-            } => self.hold_known(session, module),
+            } => self.take_known(session, module),
             Action::Forget { session, through } => self.on_forget(session, through),
             Action::Open(open) => self.on_open(open),
             Action::Start(start) => self.on_start(start),
@@ -259,7 +259,7 @@ impl GpuWorker {
             group: Some(self.identity.group.clone()),
             exclusive: self.identity.exclusive,
             held: self.resident.load(Ordering::Relaxed),
-            images: self.sent.0.next(HeldImages(self.modules.images())),
+            images: self.sent.0.next(HeldImages(self.images.sample())),
             weights: self.sent.1.next(Weights(self.weights.sample())),
         };
         let to = self.subjects.beat.clone();

@@ -18,13 +18,12 @@ use bytes::Bytes;
 use device::{DeviceInfo, OpResult, OpSpan};
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, Event, ExitReason};
-use gpu_worker_core::{Dispatch, SendOnChange, Sequencer, WeightTable};
+use gpu_worker_core::{Dispatch, ImageTable, SendOnChange, Sequencer, WeightTable};
 use tokio::sync::oneshot;
 
 use super::device_thread::{Command, DeviceThread};
 use super::evidence::Evidence;
-use super::modules::Modules;
-use super::names::Module;
+use super::names::{Module, Names};
 use super::pager::{PagerMessage, VramPager};
 use super::session_buffers::SessionBuffers;
 use super::settings::WorkerSettings;
@@ -121,12 +120,14 @@ pub(super) struct GpuWorker {
     pub(super) subjects: OwnSubjects,
     pub(super) outgoing: BusPublisher,
     pub(super) held: HashMap<SessionId, SessionBuffers>,
-    pub(super) modules: Modules,
+    /// Module images that tenants gave this worker, as the device knows them.
+    pub(super) images: ImageTable<Arc<Module>>,
+    pub(super) names: Names,
     /// Memory that sessions hold, as the pager last counted.
     pub(super) resident: Arc<AtomicU64>,
     /// Which large copies sessions hold.
     pub(super) weights: WeightTable,
-    /// What of `modules` and `weights` goes with heartbeats.
+    /// What of `images` and `weights` goes with heartbeats.
     pub(super) sent: (SendOnChange<HeldImages>, SendOnChange<Weights>),
     /// Whose sessions may share memory.
     pub(super) sharing: SharingDomains,
@@ -205,12 +206,11 @@ impl GpuWorker {
 
     /// The worker leaves: nobody will load what it is still preparing.
     fn give_up_images(&mut self) {
-        for hash in self.modules.preparing() {
+        let why = "the worker leaves: it does not prepare the module";
+        let why = Failure::new(Code::DeviceLost, why);
+        for hash in self.images.refuse_unprepared(&why) {
             self.device.command(Command::Cancel(hash));
-            let why = "the worker leaves: it does not prepare the module";
-            let failure = Failure::new(Code::DeviceLost, why);
-            let refused = self.modules.prepared(hash, Err(failure)).err();
-            let refused = refused.as_ref();
+            let refused = Some(&why);
             self.handle_event(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
         }
     }

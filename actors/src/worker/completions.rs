@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix::{Context, Handler};
-use bus_schemas::{Code, Parcel, ResultKind, limits};
+use bus_schemas::{Parcel, ResultKind, limits};
 use device::{Completion, KernelTime, OpResult};
 use gpu_worker_core::dispatch;
 use gpu_worker_core::ledger::KernelRan;
@@ -107,10 +107,7 @@ impl GpuWorker {
             device_ns: completion.device_ns,
             launches: completion.launches,
             sm_ns: completion.sm_ns,
-            names: self
-                .modules
-                .names
-                .take(completion.kernels.iter().map(|k| k.key)),
+            names: self.names.take(completion.kernels.iter().map(|k| k.key)),
             kernels: kernels.map(ran).collect(),
         }
     }
@@ -126,13 +123,7 @@ impl GpuWorker {
                     self.pager.do_send(PagerMessage::Recharged(changed, saved));
                 }
                 DeviceEvent::Prepared(hash, answer) => {
-                    let refused = self.modules.prepared(hash, answer).err();
-                    let refused = refused.as_ref();
-                    if refused.is_some_and(|it| it.code == Code::ModuleShare) {
-                        self.drop_image(hash);
-                    }
-                    self.handle_event(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
-                    self.bound_modules();
+                    self.on_prepared(hash, answer);
                 }
                 DeviceEvent::Compiled(tenant, took) => {
                     self.pager.do_send(PagerMessage::Compiled(tenant, took))

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use actix::{Context, Handler};
 use bus_schemas::{Failure, Launch, ModuleHash, Op, SessionId};
 use device::{OpSpan, Slice};
-use gpu_worker_core::Sequencer;
 use gpu_worker_core::dispatch::{
     Action, Event, ImageState, LaunchNeeds, SessionReader, StagedCopy, Submission, TransferState,
 };
+use gpu_worker_core::{ImageTable, Sequencer};
 
 use super::actor::GpuWorker;
 use super::device_thread::Command;
-use super::modules::{ModuleState, Modules};
-use super::names::Module;
+use super::names::{Module, Names};
 use super::pager::{Admitted, PagerMessage};
 use super::session_buffers::{SessionBuffers, Staging};
 
@@ -45,12 +44,14 @@ impl GpuWorker {
     }
 
     fn next_action(&mut self) -> Option<Action<Vec<OpSpan>>> {
-        let (held, modules, core) = (&self.held, &self.modules, &self.core);
+        let (held, images) = (&self.held, &self.images);
+        let (names, core) = (&self.names, &self.core);
         self.dispatch.next_action(|session| {
             Some(View {
                 session,
                 held: held.get(&session)?,
-                modules,
+                images,
+                names,
                 core,
             })
         })
@@ -62,7 +63,6 @@ impl GpuWorker {
         let mut transfers = Vec::new();
         if let Some(held) = self.held.get_mut(&start.session) {
             held.declares(start.first, submission.declared);
-            held.left.extend(submission.left);
             for (_, touch) in submission.touched {
                 self.weights.touch(start.session, &held.tenant, touch);
             }
@@ -72,7 +72,7 @@ impl GpuWorker {
                 }
             }
         }
-        self.hold_loaded(start.session, submission.loaded);
+        self.settle_slots(start.session, submission.loaded, submission.left);
         self.small = start.cost <= SMALL_NS;
         self.device.command(Command::Submit(Slice {
             position: start.position,
@@ -91,7 +91,8 @@ impl GpuWorker {
 struct View<'a> {
     session: SessionId,
     held: &'a SessionBuffers,
-    modules: &'a Modules,
+    images: &'a ImageTable<Arc<Module>>,
+    names: &'a Names,
     core: &'a Sequencer,
 }
 
@@ -120,29 +121,26 @@ impl SessionReader for View<'_> {
     }
 
     fn image(&self, hash: ModuleHash) -> ImageState<Arc<Module>> {
-        match self.modules.state(&self.held.tenant, hash) {
-            Some(ModuleState::Ready(module)) => ImageState::Ready(module),
-            Some(ModuleState::Preparing) => ImageState::Preparing,
-            Some(ModuleState::Refused(failure)) => ImageState::Refused(failure),
+        match self.images.state(&self.held.tenant, hash) {
             // Its client got word that all of it is here, and went on.
-            None if self.held.is_finishing(hash) => ImageState::Preparing,
-            None => ImageState::Unknown,
+            ImageState::Unknown if self.held.is_finishing(hash) => ImageState::Preparing,
+            state => state,
         }
     }
 
     fn has_image(&self, hash: ModuleHash) -> bool {
-        self.held.images.contains_key(&hash)
+        self.images.has(self.session, hash)
     }
 
     fn denied(&self, hash: ModuleHash, others: &[ModuleHash]) -> Option<Failure> {
         let most = self.core.modules_most(self.session);
-        self.modules.denied(&self.held.tenant, hash, others, most)
+        self.images.denied(&self.held.tenant, hash, others, most)
     }
 
     fn kernel(&self, module: &Arc<Module>, launch: &Launch) -> Option<LaunchNeeds> {
         let kernel = module.kernel(launch)?;
-        let names = &self.modules.names;
-        names.note(kernel.key, || module.name(kernel.key, launch));
+        self.names
+            .note(kernel.key, || module.name(kernel.key, launch));
         Some(kernel)
     }
 }

@@ -10,10 +10,11 @@ use bus_schemas::{
     MessageError, Rejected, Seal, SessionId, Tenant, WIRE_VERSION, decode, encode,
 };
 use bytes::Bytes;
-use gpu_worker_core::sequencer::{BatchEvent, BatchFacts, ChunkEvent, Event, ImageState};
+use gpu_worker_core::images::ImageState;
+use gpu_worker_core::sequencer::{BatchEvent, BatchFacts, ChunkEvent, Event};
 
 use super::actor::{GpuWorker, Incoming};
-use super::modules::image_state;
+use super::images::image_state;
 
 /// Malformed messages of one session are answered at most this often.
 const REJECT_APART: Duration = Duration::from_millis(10);
@@ -100,7 +101,7 @@ impl GpuWorker {
         let batch: Batch<'_> = decode(payload)?;
         let ops = batch.ops();
         let ops = ops.map_err(|error| MessageError::Malformed(error.to_string()))?;
-        let is_given = |hash| self.modules.state(tenant, hash).is_some();
+        let is_given = |hash| self.images.is_given(tenant, hash);
         let facts = BatchFacts::of(batch.first, ops.iter().map(|op| op.op), is_given);
         let event = BatchEvent {
             tenant,
@@ -137,15 +138,11 @@ impl GpuWorker {
             let why = "a module's hash has 32 bytes";
             return Err(MessageError::Malformed(why.into()));
         }
-        let state = module.and_then(|hash| self.modules.state(tenant, hash));
-        let denied = module.filter(|_| state.is_some()).and_then(|hash| {
-            let most = self.core.modules_most(session);
-            self.modules.denied(tenant, hash, &[], most)
+        let most = self.core.modules_most(session);
+        let state = module.map_or(ImageState::Unknown, |hash| {
+            self.images.known(tenant, hash, most)
         });
-        let image = match &denied {
-            Some(failure) => ImageState::Refused(failure),
-            None => image_state(state.as_ref()),
-        };
+        let image = image_state(&state);
         let event = ChunkEvent {
             tenant,
             session,

@@ -21,7 +21,6 @@ mod handover;
 mod images;
 mod inbound;
 mod kernel_records;
-mod modules;
 mod names;
 mod pager;
 mod session_buffers;
@@ -42,7 +41,7 @@ use bus_schemas::{Failure, Incarnation};
 use device::DeviceInfo;
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
-use gpu_worker_core::{Dispatch, Meter, Pager, Resources, Sequencer, WeightTable};
+use gpu_worker_core::{Dispatch, ImageTable, Meter, Pager, Resources, Sequencer, WeightTable};
 use tokio::sync::{mpsc, oneshot};
 
 pub use compiler::CompileLimits;
@@ -58,7 +57,7 @@ use bus::{BusError, BusSettings, ConnectionChange, connect, random_id};
 use device_thread::DeviceStart;
 use evidence::Evidence;
 use kernel_records::KernelRecords;
-use modules::Modules;
+use names::Names;
 use pager::VramPager;
 use sharing_domains::SharingDomains;
 use spans::Spans;
@@ -241,7 +240,8 @@ impl Parts {
             identity,
             outgoing: BusPublisher::new(self.client),
             held: HashMap::new(),
-            modules: Modules::default(),
+            images: ImageTable::default(),
+            names: Names::default(),
             resident: Arc::clone(&pager.resident),
             weights: WeightTable::default(),
             sent: Default::default(),

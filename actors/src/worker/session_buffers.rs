@@ -1,6 +1,6 @@
 //! Buffers of a session: bytes of ops, staged transfers, results.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -125,13 +125,8 @@ pub(super) struct SessionBuffers {
     pub(super) events: EventTimes,
     /// Times of events in `results`.
     timed: usize,
-    /// Images that its client may load, and how many times it got word of that and has not unloaded the last
-    /// module that came of that.
-    pub(super) images: BTreeMap<ModuleHash, u32>,
     /// First ops of the slices started and not completed, and what their ops declare.
     pub(super) started: VecDeque<(OpNumber, u64)>,
-    /// Images whose last module ops have unloaded, as often as they have, since that was last looked at.
-    pub(super) left: Vec<ModuleHash>,
 }
 
 impl SessionBuffers {
@@ -146,9 +141,7 @@ impl SessionBuffers {
             since_ns: 0,
             events: EventTimes::default(),
             timed: 0,
-            images: BTreeMap::new(),
             started: VecDeque::new(),
-            left: Vec::new(),
         }
     }
 
@@ -235,26 +228,6 @@ impl SessionBuffers {
     pub(super) fn is_finishing(&self, hash: ModuleHash) -> bool {
         let mut transfers = self.transfers.values();
         transfers.any(|it| matches!(it, Staging::Finishing(image) if *image == hash))
-    }
-
-    /// Its client gets word once more that an image is here; whether it had none before.
-    pub(super) fn take_image(&mut self, hash: ModuleHash) -> bool {
-        let words = self.images.entry(hash).or_default();
-        *words += 1;
-        *words == 1
-    }
-
-    /// Its client relies on one such word less; whether on none now.
-    pub(super) fn leave_image(&mut self, hash: ModuleHash) -> bool {
-        let Some(words) = self.images.get_mut(&hash) else {
-            return false;
-        };
-        *words -= 1;
-        let gone = *words == 0;
-        if gone {
-            self.images.remove(&hash);
-        }
-        gone
     }
 
     /// Keeps a result that was published. Where the client has left too many times of events

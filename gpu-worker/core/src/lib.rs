@@ -1,7 +1,8 @@
 //! The worker's decisions, pure: what starts when ([`sequencer`]), when the device gets it
-//! ([`dispatch`]), who may hold how much memory ([`pager`]), what of it are weights that others may
-//! have too ([`weights`]), who used what ([`meter`], and in blocks for the record [`ledger`]). Pager, meter
-//! and the claim that waits are one for the shells, [`resources`].
+//! ([`dispatch`]), who has which images of modules ([`images`]), who may hold how much memory
+//! ([`pager`]), what of it are weights that others may have too ([`weights`]), who used what
+//! ([`meter`], and in blocks for the record [`ledger`]). Pager, meter and the claim that waits are
+//! one for the shells: [`resources`].
 //!
 //! Each is a state machine that takes events and answers with actions. None reads a
 //! clock, draws a random number, iterates a hash map or does I/O: `now` is handed in.
@@ -17,6 +18,7 @@
 )]
 
 pub mod dispatch;
+pub mod images;
 pub mod ledger;
 pub mod meter;
 pub mod pager;
@@ -27,6 +29,7 @@ mod times;
 pub mod weights;
 
 pub use dispatch::Dispatch;
+pub use images::ImageTable;
 pub use meter::Meter;
 pub use pager::Pager;
 pub use resources::Resources;
