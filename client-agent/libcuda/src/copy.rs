@@ -144,7 +144,7 @@ pub(crate) unsafe fn any(to: u64, from: u64, count: usize) -> Result {
 /// As [`bytes`] and [`room`], but for the overlap.
 unsafe fn between(device: &Device, to: *mut c_void, from: *const c_void, count: usize) -> Result {
     work::sync(device)?;
-    if from.is_null() {
+    if from.is_null() || to.is_null() {
         return Err(Status::INVALID_VALUE);
     }
     // SAFETY: the caller says that both are of so many bytes; this copy allows an overlap.

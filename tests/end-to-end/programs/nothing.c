@@ -62,6 +62,9 @@ static void copies(void) {
     /* Something from or to nowhere is an error. */
     ANSWERS(INVALID_VALUE, cuMemcpyHtoD_v2(bytes, NULL, 4));
     ANSWERS(INVALID_VALUE, cuMemcpyDtoH_v2(NULL, bytes, 4));
+    ANSWERS(INVALID_VALUE, cuMemcpy(0, (CUdeviceptr)host, 4));
+    ANSWERS(INVALID_VALUE, cuMemcpy((CUdeviceptr)host, 0, 4));
+    ANSWERS(INVALID_VALUE, cuMemcpyAsync(0, (CUdeviceptr)host, 4, NULL));
 }
 
 static void sets(void) {
