@@ -2,10 +2,11 @@
 
 #![expect(unsafe_code, reason = "calls a C interface")]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
-use libloading::{Library, Symbol};
+use libloading::os::unix::{Library, RTLD_NOW};
 
 fn path() -> PathBuf {
     let here = std::env::current_exe().expect("this test's path");
@@ -14,16 +15,62 @@ fn path() -> PathBuf {
 
 fn load() -> Library {
     // SAFETY: the library starts nothing when it is loaded.
-    unsafe { Library::new(path()) }.expect("it is built with its tests")
+    unsafe { Library::open(Some(path()), RTLD_NOW) }.expect("it is built with its tests")
+}
+
+/// A text that a function is given.
+#[repr(transparent)]
+struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
+
+impl<'a> From<&'a CStr> for Text<'a> {
+    fn from(text: &'a CStr) -> Self {
+        Self(text.as_ptr(), PhantomData)
+    }
+}
+
+/// Functions of a loaded library, with the driver's signatures.
+struct Driver<'a> {
+    init: extern "C" fn(u32) -> c_int,
+    device_count: extern "C" fn(&mut c_int) -> c_int,
+    error_string: extern "C" fn(c_int, &mut *const c_char) -> c_int,
+    find: extern "C" fn(Text<'_>, &mut *mut c_void, c_int, u64, &mut c_int) -> c_int,
+    loaded: PhantomData<&'a Library>,
+}
+
+impl<'a> Driver<'a> {
+    fn of(library: &'a Library) -> Self {
+        // SAFETY: the types are the driver's signatures, and the functions stay while the library is loaded.
+        unsafe {
+            Self {
+                init: *library.get(b"cuInit").expect("exported"),
+                device_count: *library.get(b"cuDeviceGetCount").expect("exported"),
+                error_string: *library.get(b"cuGetErrorString").expect("exported"),
+                find: *library.get(b"cuGetProcAddress_v2").expect("exported"),
+                loaded: PhantomData,
+            }
+        }
+    }
+
+    /// The text of an error.
+    fn explain(&self, error: c_int) -> String {
+        let mut text = std::ptr::null();
+        assert_eq!((self.error_string)(error, &mut text), 0);
+        // SAFETY: the call went well, and its texts end with a zero byte and stay.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into()
+    }
+}
+
+/// Where a library, or what it needs, has a symbol.
+fn address(library: &Library, name: &str) -> Option<*mut c_void> {
+    // SAFETY: every symbol has an address, which nobody follows here.
+    let found = unsafe { library.get::<*mut c_void>(name.as_bytes()) };
+    found.ok().map(|symbol| *symbol)
 }
 
 #[test]
 fn every_symbol_of_the_driver_api_is_exported_and_found() {
     let library = load();
-    type Find =
-        unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, u64, *mut c_int) -> c_int;
-    // SAFETY: the signature is the driver's.
-    let find: Symbol<'_, Find> = unsafe { library.get(b"cuGetProcAddress_v2") }.expect("exported");
+    let driver = Driver::of(&library);
     let list = include_str!("../symbols.txt");
     let mut count = 0;
     for line in list.lines().filter(|line| !line.starts_with('#')) {
@@ -31,15 +78,13 @@ fn every_symbol_of_the_driver_api_is_exported_and_found() {
         let [symbol, base, version, stream, _] = words[..] else {
             panic!("{line}");
         };
-        // SAFETY: only its address is looked at.
-        let exported = unsafe { library.get::<unsafe extern "C" fn()>(symbol.as_bytes()) };
-        let exported = *exported.unwrap_or_else(|error| panic!("{symbol}: {error}")) as *mut c_void;
-        let base = std::ffi::CString::new(base).expect("a name");
+        let exported = address(&library, symbol).unwrap_or_else(|| panic!("{symbol}"));
+        let base = CString::new(base).expect("a name");
         let version = version.parse().expect("a number");
         let flags = if stream == "thread" { 2 } else { 1 };
         let (mut found, mut answer) = (std::ptr::null_mut(), -1);
-        // SAFETY: the pointers are to what they should be.
-        let status = unsafe { find(base.as_ptr(), &mut found, version, flags, &mut answer) };
+        let name = Text::from(&*base);
+        let status = (driver.find)(name, &mut found, version, flags, &mut answer);
         assert_eq!((status, answer, found), (0, 0, exported), "{line}");
         count += 1;
     }
@@ -54,18 +99,12 @@ fn nothing_but_the_driver_api_is_exported() {
     assert!(names.contains("libcuda.so.1"), "its SONAME");
     let library = load();
     for foreign in ["rust_eh_personality", "async_nats", "malloc"] {
-        // SAFETY: only whether it is there is asked.
-        let found = unsafe { library.get::<unsafe extern "C" fn()>(foreign.as_bytes()) };
         // What the process itself has is found in it, not here.
-        let own = found.is_ok_and(|symbol| {
-            // SAFETY: as above.
-            let process = unsafe {
-                libloading::os::unix::Library::this()
-                    .get::<unsafe extern "C" fn()>(foreign.as_bytes())
-            };
-            process.is_ok_and(|other| *other as usize != *symbol as usize)
-        });
-        assert!(!own, "{foreign}");
+        let (found, process) = (
+            address(&library, foreign),
+            address(&Library::this(), foreign),
+        );
+        assert!(found.is_none() || found == process, "{foreign}");
     }
 }
 
@@ -79,25 +118,12 @@ fn loading_and_unloading_a_hundred_times_is_nothing() {
 #[test]
 fn without_a_cluster_the_error_says_what_to_do() {
     let library = load();
-    // SAFETY: the signatures are the driver's.
-    let (init, text, count) = unsafe {
-        let init: Symbol<'_, unsafe extern "C" fn(u32) -> c_int> = library.get(b"cuInit").unwrap();
-        let text: Symbol<'_, unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int> =
-            library.get(b"cuGetErrorString").unwrap();
-        let count: Symbol<'_, unsafe extern "C" fn(*mut c_int) -> c_int> =
-            library.get(b"cuDeviceGetCount").unwrap();
-        (init, text, count)
-    };
-    // SAFETY: the pointers are to what they should be.
-    unsafe {
-        let mut devices = 0;
-        assert_eq!(count(&mut devices), 3, "not initialised");
-        assert_eq!(init(1), 1, "flags must be 0");
-        assert_eq!(init(0), 802, "system not ready");
-        let mut meaning = std::ptr::null();
-        assert_eq!(text(802, &mut meaning), 0);
-        let meaning = CStr::from_ptr(meaning).to_string_lossy().into_owned();
-        assert!(meaning.contains("warploom run"), "{meaning}");
-        assert_eq!(count(&mut devices), 3, "still not");
-    }
+    let driver = Driver::of(&library);
+    let mut devices = 0;
+    assert_eq!((driver.device_count)(&mut devices), 3, "not initialised");
+    assert_eq!((driver.init)(1), 1, "flags must be 0");
+    assert_eq!((driver.init)(0), 802, "system not ready");
+    let meaning = driver.explain(802);
+    assert!(meaning.contains("warploom run"), "{meaning}");
+    assert_eq!((driver.device_count)(&mut devices), 3, "still not");
 }
