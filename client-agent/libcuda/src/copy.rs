@@ -4,36 +4,13 @@
 
 use std::ffi::c_void;
 
+use crate::abi::{Bytes, Room, present};
 use crate::current_context::current_device;
 use crate::device::Device;
 use crate::host;
 use crate::process::holder;
-use crate::status::{Result, Status};
+use crate::status::Result;
 use crate::work;
-
-/// Bytes of the program's, which gives an address and says how many they are.
-///
-/// # Safety
-/// The pointer is to so many bytes.
-unsafe fn bytes<'a>(from: *const c_void, count: usize) -> Result<&'a [u8]> {
-    if from.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
-    // SAFETY: it is not null, and the caller says how many bytes are there.
-    Ok(unsafe { std::slice::from_raw_parts(from.cast(), count) })
-}
-
-/// Bytes of the host to be written.
-///
-/// # Safety
-/// As [`bytes`], and nobody else uses them.
-unsafe fn room<'a>(to: *mut c_void, count: usize) -> Result<&'a mut [u8]> {
-    if to.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
-    // SAFETY: it is not null, there is room for so many bytes, and nobody else uses it meanwhile.
-    Ok(unsafe { std::slice::from_raw_parts_mut(to.cast(), count) })
-}
 
 /// The device that holds an address, else the current one, which will say that it does not.
 pub(crate) fn device_of(address: u64) -> Result<&'static Device> {
@@ -50,7 +27,7 @@ fn is_pinned(address: u64) -> Result<bool> {
 /// Copies from the program to a device, or to pinned memory that is named instead.
 ///
 /// # Safety
-/// As [`bytes`], and pinned memory is as large.
+/// The source is null or of so many bytes, and pinned memory is as large.
 pub(crate) unsafe fn to_device(to: u64, from: *const c_void, count: usize) -> Result {
     let device = device_of(to)?;
     if is_pinned(to)? {
@@ -60,15 +37,16 @@ pub(crate) unsafe fn to_device(to: u64, from: *const c_void, count: usize) -> Re
     if count == 0 {
         return Ok(());
     }
-    // SAFETY: the caller says of the source what this asks.
-    let from = unsafe { bytes(from, count)? };
+    // SAFETY: the source is of so many bytes, and they are read before the caller goes on.
+    let from = unsafe { Bytes::at(from, count)? };
     work::submit_at(device, to, |session| session.copy_in(to, from))
 }
 
 /// Copies from a device, or from pinned memory that is named instead, to the program.
 ///
 /// # Safety
-/// As [`room`], and pinned memory is as large.
+/// The target is null or has room for so many bytes, which nobody else uses meanwhile, and pinned memory
+/// is as large.
 pub(crate) unsafe fn to_host(to: *mut c_void, from: u64, count: usize) -> Result {
     let device = device_of(from)?;
     if is_pinned(from)? {
@@ -78,8 +56,8 @@ pub(crate) unsafe fn to_host(to: *mut c_void, from: u64, count: usize) -> Result
     if count == 0 {
         return Ok(());
     }
-    // SAFETY: the caller says of the target what this asks.
-    work::read(device, from, unsafe { room(to, count)? })
+    // SAFETY: the target has room for so many bytes, which are ours until the wait for them is over.
+    work::read(device, from, unsafe { Room::at(to, count)? })
 }
 
 /// Copies between addresses of devices, or of pinned memory that is named instead.
@@ -141,13 +119,11 @@ pub(crate) unsafe fn any(to: u64, from: u64, count: usize) -> Result {
 /// Copies within the program's memory, behind the device's work; the sides may overlap.
 ///
 /// # Safety
-/// As [`bytes`] and [`room`], but for the overlap.
+/// What is not null is of so many bytes, and nobody else uses the target meanwhile.
 unsafe fn between(device: &Device, to: *mut c_void, from: *const c_void, count: usize) -> Result {
     work::sync(device)?;
-    if from.is_null() || to.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
-    // SAFETY: the caller says that both are of so many bytes; this copy allows an overlap.
-    unsafe { std::ptr::copy(from.cast::<u8>(), to.cast(), count) };
+    let (from, to) = (present(from)?.cast::<u8>(), present(to)?.cast_mut().cast());
+    // SAFETY: neither is null and both are of so many bytes; this copy allows an overlap.
+    unsafe { std::ptr::copy(from, to, count) };
     Ok(())
 }

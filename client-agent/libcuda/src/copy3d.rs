@@ -7,7 +7,7 @@
 
 use std::ffi::{c_uint, c_void};
 
-use crate::abi::{Address, Bytes, Count, Handle, Room};
+use crate::abi::{Address, Bytes, Call, Count, Handle, Room};
 use crate::array::Array;
 use crate::copy::{any, is_device, to_device, to_host, within};
 use crate::status::{Result, Status};
@@ -24,12 +24,13 @@ const GAPS: (usize, usize) = (1 << 20, 4);
 
 /// `CUDA_MEMCPY3D`, and `CUDA_MEMCPY3D_PEER`, which names contexts where this one has nothing. It comes
 /// from the program, as this structure or in a call's arguments: sides of the host are of as many bytes
-/// as the copy takes, until it is done, and in a graph for as long as the graph is launched.
+/// as the copy takes, until it is done, and in a graph for as long as the graph is launched. The lifetime is
+/// that of the call whose sides and size these are.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Copy3D {
-    from: Side,
-    to: Side,
+pub(crate) struct Copy3D<'a> {
+    from: Side<'a>,
+    to: Side<'a>,
     width: usize,
     height: usize,
     depth: usize,
@@ -38,7 +39,7 @@ pub(crate) struct Copy3D {
 /// One side of such a copy.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Side {
+pub(crate) struct Side<'a> {
     x: usize,
     y: usize,
     z: usize,
@@ -50,14 +51,15 @@ pub(crate) struct Side {
     reserved: usize,
     pitch: usize,
     height: usize,
+    call: Call<'a>,
 }
 
 /// `CUDA_MEMCPY2D`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Copy2D {
-    from: Flat,
-    to: Flat,
+pub(crate) struct Copy2D<'a> {
+    from: Flat<'a>,
+    to: Flat<'a>,
     width: usize,
     height: usize,
 }
@@ -65,7 +67,7 @@ pub(crate) struct Copy2D {
 /// One side of such a copy.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-struct Flat {
+struct Flat<'a> {
     x: usize,
     y: usize,
     kind: c_uint,
@@ -73,10 +75,11 @@ struct Flat {
     device: u64,
     array: Handle<Array>,
     pitch: usize,
+    call: Call<'a>,
 }
 
-impl From<Flat> for Side {
-    fn from(flat: Flat) -> Self {
+impl<'a> From<Flat<'a>> for Side<'a> {
+    fn from(flat: Flat<'a>) -> Self {
         Self {
             x: flat.x,
             y: flat.y,
@@ -85,13 +88,14 @@ impl From<Flat> for Side {
             device: flat.device,
             array: flat.array,
             pitch: flat.pitch,
+            call: flat.call,
             ..Self::default()
         }
     }
 }
 
-impl From<Copy2D> for Copy3D {
-    fn from(flat: Copy2D) -> Self {
+impl<'a> From<Copy2D<'a>> for Copy3D<'a> {
+    fn from(flat: Copy2D<'a>) -> Self {
         Self {
             from: flat.from.into(),
             to: flat.to.into(),
@@ -102,7 +106,7 @@ impl From<Copy2D> for Copy3D {
     }
 }
 
-impl Side {
+impl<'a> Side<'a> {
     /// A side that begins at an address.
     fn at(address: u64, kind: c_uint) -> Self {
         Self {
@@ -119,17 +123,17 @@ impl Side {
     }
 
     /// The program's side, to be read.
-    pub(crate) fn source(bytes: Bytes<'_>) -> Self {
+    pub(crate) fn source(bytes: Bytes<'a>) -> Self {
         Self::host(bytes.address() as usize)
     }
 
     /// The program's side, to be written.
-    pub(crate) fn target(room: Room<'_>) -> Self {
+    pub(crate) fn target(room: Room<'a>) -> Self {
         Self::host(room.address() as usize)
     }
 
     /// A device's side.
-    pub(crate) fn device(address: Address<'_>) -> Self {
+    pub(crate) fn device(address: Address<'a>) -> Self {
         Self::at(address.number(), DEVICE)
     }
 
@@ -181,15 +185,15 @@ impl Side {
     }
 }
 
-impl Copy3D {
+impl<'a> Copy3D<'a> {
     /// A copy without gaps; a side is the host's or a device's by its address.
-    pub(crate) fn linear(to: Address<'_>, from: Address<'_>, bytes: Count<'_>) -> Self {
+    pub(crate) fn linear(to: Address<'a>, from: Address<'a>, bytes: Count<'a>) -> Self {
         let [to, from] = [to, from].map(|side| Side::at(side.number(), UNIFIED));
         Self::between(to, from, bytes)
     }
 
     /// A copy of one row.
-    pub(crate) fn between(to: Side, from: Side, bytes: Count<'_>) -> Self {
+    pub(crate) fn between(to: Side<'a>, from: Side<'a>, bytes: Count<'a>) -> Self {
         Self {
             from,
             to,
@@ -200,12 +204,12 @@ impl Copy3D {
     }
 
     /// A copy without gaps from the host to a device.
-    pub(crate) fn to_device(to: Address<'_>, from: Bytes<'_>, bytes: Count<'_>) -> Self {
+    pub(crate) fn to_device(to: Address<'a>, from: Bytes<'a>, bytes: Count<'a>) -> Self {
         Self::between(Side::device(to), Side::source(from), bytes)
     }
 
     /// A copy without gaps from a device to the host.
-    pub(crate) fn to_host(to: Room<'_>, from: Address<'_>, bytes: Count<'_>) -> Self {
+    pub(crate) fn to_host(to: Room<'a>, from: Address<'a>, bytes: Count<'a>) -> Self {
         Self::between(Side::target(to), Side::device(from), bytes)
     }
 
@@ -248,30 +252,37 @@ impl Copy3D {
         Ok(self.width == array.row() && slices)
     }
 
+    /// The copy as a graph keeps it.
+    pub(crate) fn kept(self) -> Copy3D<'static> {
+        // SAFETY: only a lifetime changes, and a program that records a copy keeps its sides for as long as it
+        // launches the graph.
+        unsafe { std::mem::transmute::<Self, Copy3D<'static>>(self) }
+    }
+
     /// Copies.
     pub(crate) fn run(&self) -> Result {
         if self.width == 0 || self.height == 0 || self.depth == 0 {
             return Ok(());
         }
         let copy = self.resolved()?;
-        let fits = |side: &Side| self.height * self.depth <= 1 || side.pitch >= self.width;
+        let fits = |side: &Side<'_>| self.height * self.depth <= 1 || side.pitch >= self.width;
         if !fits(&copy.from) || !fits(&copy.to) {
             return Err(Status::INVALID_VALUE);
         }
         let ((to, to_device_side), (from, from_device_side)) =
             (copy.to.start()?, copy.from.start()?);
         let (rows, width) = copy.rows();
-        if from_device_side && !to_device_side && rows.len() > 1 {
-            // SAFETY: the target is the program's, who promises room for every row.
+        if from_device_side && !to_device_side && is_dense(&rows, width) {
+            // SAFETY: the target is the program's, which promises room for every row.
             return unsafe { gather(to, from, &rows, width) };
         }
         if to_device_side && !from_device_side && rows.len() > 1 && self.has_whole_rows()? {
-            // SAFETY: the source is the program's, who promises every row.
+            // SAFETY: the source is the program's, which promises every row.
             return unsafe { fill(to, from, &rows, width) };
         }
         for (at_to, at_from) in rows {
             let (to, from) = (to + at_to as u64, from + at_from as u64);
-            // SAFETY: a row lies on the program's side of a copy, which is as large as the copy takes.
+            // SAFETY: each row lies on a side of this copy, and those of the program are as large as it takes.
             unsafe {
                 match (to_device_side, from_device_side) {
                     (true, true) => within(to, from, width)?,
@@ -298,29 +309,29 @@ unsafe fn fill(to: u64, from: u64, rows: &[(usize, usize)], width: usize) -> Res
         // SAFETY: the row is one of the source's, and its place in our bytes is as long.
         unsafe { std::ptr::copy_nonoverlapping(row, place, width) };
     }
-    // SAFETY: these bytes are a vector of ours, of this length.
+    // SAFETY: the source is all of our vector; rows that fill an array lie on a device.
     unsafe { to_device(to, bytes.as_ptr().cast(), span) }
 }
 
-/// Copies rows of a device to the host, with one wait where the gaps are small.
+/// Whether there are several rows and the gaps between those of the source are small: one wait for all,
+/// gaps included, is then cheaper than one for each.
+fn is_dense(rows: &[(usize, usize)], width: usize) -> bool {
+    let span = rows.last().map_or(0, |(_, last)| last + width);
+    rows.len() > 1 && (span <= GAPS.0 || span / GAPS.1 <= rows.len() * width)
+}
+
+/// Copies rows of a device to the host with one wait.
 ///
 /// # Safety
 /// The host's addresses are of so many bytes.
 unsafe fn gather(to: u64, from: u64, rows: &[(usize, usize)], width: usize) -> Result {
     let span = rows.last().map_or(0, |(_, last)| last + width);
-    if span > GAPS.0 && span / GAPS.1 > rows.len() * width {
-        return rows.iter().try_for_each(|(at_to, at_from)| {
-            let to = (to as usize + at_to) as *mut c_void;
-            // SAFETY: the row has room on the target's side.
-            unsafe { to_host(to, from + *at_from as u64, width) }
-        });
-    }
     let mut bytes = vec![0_u8; span];
-    // SAFETY: this room is a vector of ours, of this length.
+    // SAFETY: the target is all of our vector; pinned memory that is named for a device's holds every row.
     unsafe { to_host(bytes.as_mut_ptr().cast(), from, span)? };
     for (at_to, at_from) in rows {
         let row = &bytes[*at_from..at_from + width];
-        // SAFETY: the row has room on the target's side, and our bytes are not the program's.
+        // SAFETY: the program has room for this row, and cannot have named our vector as its target.
         unsafe {
             std::ptr::copy_nonoverlapping(row.as_ptr(), (to as usize + at_to) as *mut u8, width);
         }
@@ -332,7 +343,7 @@ unsafe fn gather(to: u64, from: u64, rows: &[(usize, usize)], width: usize) -> R
 mod tests {
     use super::*;
 
-    fn copy(pitch: (usize, usize), height: (usize, usize), size: [usize; 3]) -> Copy3D {
+    fn copy(pitch: (usize, usize), height: (usize, usize), size: [usize; 3]) -> Copy3D<'static> {
         let side = |pitch, height| Side {
             pitch,
             height,
@@ -349,8 +360,8 @@ mod tests {
 
     #[test]
     fn rows_without_gaps_are_one() {
-        assert_eq!(std::mem::size_of::<Copy3D>(), 200);
-        assert_eq!(std::mem::size_of::<Copy2D>(), 128);
+        assert_eq!(std::mem::size_of::<Copy3D<'_>>(), 200);
+        assert_eq!(std::mem::size_of::<Copy2D<'_>>(), 128);
         let whole = copy((8, 8), (4, 4), [8, 4, 3]);
         assert_eq!(whole.rows(), (vec![(0, 0)], 96));
         let planes = copy((8, 8), (4, 6), [8, 4, 2]);

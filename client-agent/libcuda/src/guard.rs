@@ -64,28 +64,32 @@ fn panicked(name: &'static str) -> i32 {
 ///
 /// `symbols.txt` names them as working. Arguments are of the types of [`crate::abi`], which carry what the
 /// program promises of them: therefore an export is no `unsafe fn` to Rust. One that begins with an underscore
-/// is of no use here.
+/// is of no use here. Arguments that belong together, as a list and its count, have a lifetime of their own:
+/// `fn cuName<'c>(list: List<'c, T>, count: Count<'c>)`.
 macro_rules! api {
     () => {};
-    (fn $name:ident $args:tt $(also $($also:ident),+)? => $call:expr; $($rest:tt)*) => {
-        $crate::guard::api! { fn $name $args $(also $($also),+)? { $call } $($rest)* }
+    (fn $name:ident $(<$($life:lifetime),+>)? ($($args:tt)*) $(also $($also:ident),+)? => $call:expr; $($rest:tt)*) => {
+        $crate::guard::api! { fn $name $(<$($life),+>)? ($($args)*) $(also $($also),+)? { $call } $($rest)* }
     };
-    (fn $name:ident $args:tt $(also $($also:ident),+)? $body:block $($rest:tt)*) => {
-        $crate::guard::api!(@export $name, $args, $body);
-        $($($crate::guard::api!(@same $also, $name, $args);)+)?
+    (fn $name:ident $(<$($life:lifetime),+>)? ($($args:tt)*) $(also $($also:ident),+)? $body:block $($rest:tt)*) => {
+        $crate::guard::api!(@export $name, ($(<$($life),+>)?), ($($args)*), $body);
+        $crate::guard::api!(@all $name, ($(<$($life),+>)?), ($($args)*), [$($($also)+)?]);
         $crate::guard::api! { $($rest)* }
     };
-    (@export $name:ident, ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
+    (@export $name:ident, ($(<$($life:lifetime),+>)?), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
         #[doc = concat!("`", stringify!($name), "` of the driver API.")]
         #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $name($($arg: $ty),*) -> i32 {
+        pub(crate) extern "C" fn $name$(<$($life),+>)?($($arg: $ty),*) -> i32 {
             $crate::guard::guard(stringify!($name), move || -> $crate::status::Result<_> { $body })
         }
     };
-    (@same $also:ident, $name:ident, ($($arg:ident: $ty:ty),* $(,)?)) => {
+    (@all $name:ident, $lives:tt, $args:tt, [$($also:ident)*]) => {
+        $($crate::guard::api!(@same $also, $name, $lives, $args);)*
+    };
+    (@same $also:ident, $name:ident, ($(<$($life:lifetime),+>)?), ($($arg:ident: $ty:ty),* $(,)?)) => {
         #[doc = concat!("`", stringify!($also), "` of the driver API.")]
         #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $also($($arg: $ty),*) -> i32 {
+        pub(crate) extern "C" fn $also$(<$($life),+>)?($($arg: $ty),*) -> i32 {
             $name($($arg),*)
         }
     };

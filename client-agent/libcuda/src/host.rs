@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ptx::ParamInfo;
 
+use crate::abi::{Count, Freed, Room};
 use crate::device::Device;
 use crate::lock::lock;
 use crate::process::process;
@@ -66,10 +67,8 @@ pub(crate) fn alloc(bytes: usize, flags: u32) -> Result<usize> {
 }
 
 /// Gives pages back.
-///
-/// # Safety
-/// Nobody uses them any more.
-pub(crate) unsafe fn free(base: usize) -> Result {
+pub(crate) fn free(pages: Freed<'_>) -> Result {
+    let base = pages.address().ok_or(Status::INVALID_VALUE)?;
     unmap(base)?;
     let mut table = lock(&PINNED);
     match table.get(&base) {
@@ -77,7 +76,7 @@ pub(crate) unsafe fn free(base: usize) -> Result {
             let bytes = range.bytes;
             table.remove(&base);
             drop(table);
-            // SAFETY: we mapped the range, it is in no table any more, and the caller says that it is not used.
+            // SAFETY: we mapped the range, it is in no table any more, and the program uses it no more.
             unsafe { libc::munmap(base as *mut libc::c_void, bytes) };
             Ok(())
         }
@@ -85,11 +84,9 @@ pub(crate) unsafe fn free(base: usize) -> Result {
     }
 }
 
-/// Notes memory of the program's own.
-///
-/// # Safety
-/// So many bytes are there, readable and writable, until the memory is unregistered.
-pub(crate) unsafe fn register(base: usize, bytes: usize, flags: u32) -> Result {
+/// Notes memory of the program's own, which stays until it is unregistered.
+pub(crate) fn register(memory: Room<'static>, bytes: Count<'static>, flags: u32) -> Result {
+    let (base, bytes) = (memory.address() as usize, bytes.number());
     if base == 0 || bytes == 0 {
         return Err(Status::INVALID_VALUE);
     }

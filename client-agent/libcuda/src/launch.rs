@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use bus_schemas::Dim;
 
-use crate::abi::{Handle, List};
+use crate::abi::{Call, Handle, List};
 use crate::device::Device;
 use crate::host::translated;
 use crate::module::Kernel;
@@ -32,8 +32,23 @@ pub(crate) struct Shape {
 /// Pointers to parameters, or the pairs of an extra list.
 pub(crate) type Parameters<'a> = List<'a, *const c_void>;
 
-/// A kernel with parameters as a program passes them, of which one is null. The program promises that
-/// they are what the kernel's image asks for.
+/// The kernel for which the parameters of the same call are: the program promises that they are what the
+/// kernel's image asks for.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Callee<'a> {
+    kernel: Handle<Kernel>,
+    call: Call<'a>,
+}
+
+impl Callee<'_> {
+    /// Its handle.
+    pub(crate) fn kernel(self) -> Handle<Kernel> {
+        self.kernel
+    }
+}
+
+/// A kernel with parameters as a program passes them, of which one is null.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arguments<'a> {
     kernel: Handle<Kernel>,
@@ -45,13 +60,9 @@ pub(crate) struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// A kernel with the parameters of the call that names it.
-    pub(crate) fn new(
-        kernel: Handle<Kernel>,
-        pointers: Parameters<'a>,
-        extra: Parameters<'a>,
-    ) -> Self {
+    pub(crate) fn new(callee: Callee<'a>, pointers: Parameters<'a>, extra: Parameters<'a>) -> Self {
         Self {
-            kernel,
+            kernel: callee.kernel,
             pointers,
             extra,
         }

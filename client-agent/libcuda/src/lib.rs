@@ -96,7 +96,7 @@ pub extern "C" fn warploom_lost() -> std::ffi::c_int {
 /// the last one goes to `text`, of so many bytes, ended by a zero byte.
 #[expect(unsafe_code, reason = "an exported name")]
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn warploom_refusals(text: OutList<'_, u8>, room: Count<'_>) -> u64 {
+pub(crate) extern "C" fn warploom_refusals<'c>(text: OutList<'c, u8>, room: Count<'c>) -> u64 {
     let (count, said) = module::last_refusal();
     if let Some(length) = room.number().checked_sub(1) {
         // Null says that the text is not wanted.

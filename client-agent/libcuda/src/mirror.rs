@@ -170,7 +170,8 @@ impl Mirrors {
                 if now[at..end] == mirror.seen[at..end] {
                     continue;
                 }
-                // SAFETY: as above; between a wait and the next launch the range is ours to write.
+                // SAFETY: the range stays writable until it is removed, under this lock, and the program leaves
+                // it until the wait is over.
                 unsafe {
                     let to = (mirror.host + at) as *mut u8;
                     std::ptr::copy_nonoverlapping(now[at..end].as_ptr(), to, end - at);

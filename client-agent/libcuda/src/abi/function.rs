@@ -2,27 +2,43 @@
 
 use std::ffi::c_void;
 
+use super::Call;
 use crate::status::{Result, Status};
 
 /// A function that the program wants called, or null.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub(crate) struct Function<F>(Option<F>);
+pub(crate) struct Function<'a, F> {
+    function: Option<F>,
+    call: Call<'a>,
+}
 
-impl<F: Copy> Function<F> {
+impl<F: Copy> Function<'_, F> {
     /// The function, if there is one. Its type says that a call is `unsafe`.
     pub(crate) fn get(self) -> Option<F> {
-        self.0
+        self.function
     }
 
     /// The function; null is an error.
     pub(crate) fn take(self) -> Result<F> {
-        self.0.ok_or(Status::INVALID_VALUE)
+        self.function.ok_or(Status::INVALID_VALUE)
     }
 }
 
 /// What a program wants its function to be called with: a pointer that only it follows.
-pub(crate) type Data = *mut c_void;
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Data<'a> {
+    pointer: *mut c_void,
+    call: Call<'a>,
+}
+
+impl Data<'_> {
+    /// As the function is to get it.
+    pub(crate) fn pointer(self) -> *mut c_void {
+        self.pointer
+    }
+}
 
 /// `CUhostFn`, and destructors of the same form.
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
@@ -36,10 +52,10 @@ pub(crate) struct HostCall {
 }
 
 impl HostCall {
-    /// A function as a call names it.
-    pub(crate) fn new(function: Function<HostFunction>, data: Data) -> Result<Self> {
+    /// A function as a call names it, with the data that the same call names for it.
+    pub(crate) fn new<'a>(function: Function<'a, HostFunction>, data: Data<'a>) -> Result<Self> {
         let function = function.take()?;
-        let data = data as usize;
+        let data = data.pointer as usize;
         Ok(Self { function, data })
     }
 
@@ -50,13 +66,15 @@ impl HostCall {
     }
 
     /// As the program named it.
-    pub(crate) fn named(&self) -> (Function<HostFunction>, Data) {
-        (Function(Some(self.function)), self.data as Data)
+    pub(crate) fn named(&self) -> (Function<'static, HostFunction>, Data<'static>) {
+        let call = std::marker::PhantomData;
+        let (function, pointer) = (Some(self.function), self.data as *mut c_void);
+        (Function { function, call }, Data { pointer, call })
     }
 
     /// A function of a test's.
     #[cfg(test)]
-    pub(crate) fn of_test(function: HostFunction, data: Data) -> Self {
+    pub(crate) fn of_test(function: HostFunction, data: *mut c_void) -> Self {
         let data = data as usize;
         Self { function, data }
     }

@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 
+use super::Call;
 use super::handle::Handle;
-use super::pointer::InOut;
+use super::pointer::{InOut, Out, present};
 use crate::status::{Result, Status};
 
 /// How many items the lists beside it have, or how many bytes the memory beside it.
@@ -12,7 +13,7 @@ use crate::status::{Result, Status};
 #[derive(Clone, Copy)]
 pub(crate) struct Count<'a, N = usize> {
     number: N,
-    call: PhantomData<&'a [u8]>,
+    call: Call<'a>,
 }
 
 impl<'a> Count<'a> {
@@ -64,7 +65,7 @@ impl<'a> Count<'a, c_int> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List<'a, T> {
     first: *const T,
-    call: PhantomData<&'a [T]>,
+    call: Call<'a>,
 }
 
 impl<'a, T: Copy> List<'a, T> {
@@ -74,27 +75,23 @@ impl<'a, T: Copy> List<'a, T> {
         call: PhantomData,
     };
 
-    /// A list that a structure of the program's names.
-    ///
-    /// # Safety
-    /// The program promises of it what it does of an argument, for as long as the list is used.
-    pub(crate) unsafe fn at(first: *const T) -> Self {
-        let call = PhantomData;
-        Self { first, call }
-    }
-
     /// Whether there is none.
     #[inline]
     pub(crate) fn is_null(&self) -> bool {
         self.first.is_null()
     }
 
+    /// Refuses null, where it is an error even if there are no items.
+    pub(crate) fn check(&self) -> Result {
+        present(self.first).map(|_| ())
+    }
+
     /// The items; null is an error unless there are none.
     pub(crate) fn items(self, count: Count<'a>) -> Result<impl Iterator<Item = T>> {
-        if self.is_null() && count.number > 0 {
-            return Err(Status::INVALID_VALUE);
+        if count.number > 0 {
+            self.check()?;
         }
-        // SAFETY: the count that stands beside a list is that of its items.
+        // SAFETY: the list is not null, and the count of the same call is that of its items.
         Ok((0..count.number).map(move |at| unsafe { self.item(at) }))
     }
 
@@ -104,7 +101,7 @@ impl<'a, T: Copy> List<'a, T> {
     /// The list is not null and has more than so many.
     #[inline]
     pub(crate) unsafe fn item(&self, at: usize) -> T {
-        // SAFETY: the caller vouches for the place; nothing is said of its alignment.
+        // SAFETY: the list has an item there, as the caller knows; programs may have packed it anyhow.
         unsafe { self.first.add(at).read_unaligned() }
     }
 }
@@ -114,7 +111,7 @@ impl<'a, T: Copy> List<'a, T> {
 #[derive(Clone, Copy)]
 pub(crate) struct OutList<'a, T> {
     first: *mut T,
-    call: PhantomData<&'a mut [T]>,
+    call: Call<'a>,
 }
 
 impl<'a, T: Copy> OutList<'a, T> {
@@ -132,19 +129,17 @@ impl<'a, T: Copy> OutList<'a, T> {
     /// Writes as many items as there is room for; null is an error unless there are none.
     pub(crate) fn put(&self, count: Count<'a>, items: impl IntoIterator<Item = T>) -> Result {
         for (at, item) in items.into_iter().take(count.number).enumerate() {
-            if self.is_null() {
-                return Err(Status::INVALID_VALUE);
-            }
-            // SAFETY: there is room for as many items as the count beside the list says, and `at` is less.
-            unsafe { self.first.add(at).write_unaligned(item) };
+            let first = present(self.first)?.cast_mut();
+            // SAFETY: the count of the same call says for how many items there is room, and `at` is less.
+            unsafe { Out::of_list(first.wrapping_add(at)) }.put(item)?;
         }
         Ok(())
     }
 }
 
-impl<T: Copy> OutList<'_, T> {
+impl<'a, T: Copy> OutList<'a, T> {
     /// Writes an item as often as there are some, and as there is room; null is not wanted.
-    pub(crate) fn repeat(&self, count: &InOut<'_, usize>, there: usize, item: T) -> Result {
+    pub(crate) fn repeat(&self, count: &InOut<'a, usize>, there: usize, item: T) -> Result {
         if self.is_null() {
             return Ok(());
         }
@@ -153,17 +148,17 @@ impl<T: Copy> OutList<'_, T> {
     }
 }
 
-impl<T> OutList<'_, Handle<T>> {
+impl<'a, T> OutList<'a, Handle<T>> {
     /// Answers a question for a list as CUDA does: without a place the count becomes how many there are;
     /// with one it says how many have room, the list gets so many and zeros behind them, and the count
     /// becomes how many were written.
-    pub(crate) fn answer(&self, count: &InOut<'_, usize>, found: &[Handle<T>]) -> Result {
+    pub(crate) fn answer(&self, count: &InOut<'a, usize>, found: &[Handle<T>]) -> Result {
         let room = self.fill(count, found)?;
         count.put(found.len().min(room))
     }
 
     /// As [`OutList::answer`], and the count stays: another list is to come. For how many there is room.
-    pub(crate) fn fill(&self, count: &InOut<'_, usize>, found: &[Handle<T>]) -> Result<usize> {
+    pub(crate) fn fill(&self, count: &InOut<'a, usize>, found: &[Handle<T>]) -> Result<usize> {
         let number = count.take()?;
         if self.is_null() {
             return Ok(usize::MAX);
@@ -180,7 +175,7 @@ impl<T> OutList<'_, Handle<T>> {
 #[derive(Clone, Copy)]
 pub(crate) struct InOutList<'a, T> {
     first: *mut T,
-    call: PhantomData<&'a mut [T]>,
+    call: Call<'a>,
 }
 
 impl<'a, T: Copy> InOutList<'a, T> {
@@ -197,16 +192,16 @@ impl<'a, T: Copy> InOutList<'a, T> {
 
     /// An item, if it is there.
     pub(crate) fn get(&self, count: Count<'a>, at: usize) -> Option<T> {
-        // SAFETY: a place below the count that stands beside the list is of an item.
-        self.place(count, at)
-            .map(|at| unsafe { at.read_unaligned() })
+        let place = self.place(count, at)?;
+        // SAFETY: a place below the count of the same call is of an item, which the program wrote.
+        Some(unsafe { place.read_unaligned() })
     }
 
     /// Changes an item, if it is there.
     pub(crate) fn set(&self, count: Count<'a>, at: usize, item: T) {
         if let Some(at) = self.place(count, at) {
-            // SAFETY: as for reading, and the list is one that the call may change.
-            unsafe { at.write_unaligned(item) };
+            // SAFETY: the list has this item, and is one that the call may change.
+            unsafe { Out::of_list(at) }.put_if(item);
         }
     }
 }
@@ -216,17 +211,24 @@ impl<'a, T: Copy> InOutList<'a, T> {
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes<'a> {
     first: *const c_void,
-    call: PhantomData<&'a [u8]>,
+    call: Call<'a>,
 }
 
 impl<'a> Bytes<'a> {
+    /// Bytes whose place and number are told by no arguments of these types; null is an error.
+    ///
+    /// # Safety
+    /// What is not null is of so many bytes, and they stay for so long.
+    pub(crate) unsafe fn at(first: *const c_void, count: usize) -> Result<&'a [u8]> {
+        let first = present(first)?.cast();
+        // SAFETY: it is not null, and the caller knows that so many bytes are there to be read.
+        Ok(unsafe { std::slice::from_raw_parts(first, count) })
+    }
+
     /// The bytes; null is an error.
     pub(crate) fn slice(self, count: Count<'a>) -> Result<&'a [u8]> {
-        if self.first.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: the count beside it says how many bytes are there, and they stay during the call.
-        Ok(unsafe { std::slice::from_raw_parts(self.first.cast(), count.number) })
+        // SAFETY: the count of the same call says how many bytes are there, and they stay during it.
+        unsafe { Self::at(self.first, count.number) }
     }
 
     /// Where they begin.
@@ -241,14 +243,38 @@ impl<'a> Bytes<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Room<'a> {
     first: *mut c_void,
-    call: PhantomData<&'a mut [u8]>,
+    call: Call<'a>,
 }
 
-impl Room<'_> {
+impl<'a> Room<'a> {
+    /// Memory whose place and size are told by no arguments of these types; null is an error.
+    ///
+    /// # Safety
+    /// What is not null has so many bytes, and nobody else uses them for so long.
+    pub(crate) unsafe fn at(first: *mut c_void, count: usize) -> Result<&'a mut [u8]> {
+        let first = present(first)?.cast_mut().cast();
+        // SAFETY: it is not null, and the caller knows that so many bytes are there for us alone.
+        Ok(unsafe { std::slice::from_raw_parts_mut(first, count) })
+    }
+
     /// Where it begins.
     #[inline]
     pub(crate) fn address(self) -> *mut c_void {
         self.first
+    }
+}
+
+/// Memory of the program's that it uses no more from this call on, or null.
+#[repr(transparent)]
+pub(crate) struct Freed<'a> {
+    first: *mut c_void,
+    call: Call<'a>,
+}
+
+impl Freed<'_> {
+    /// Where it begins, if there is any.
+    pub(crate) fn address(&self) -> Option<usize> {
+        present(self.first).ok().map(|first| first as usize)
     }
 }
 
@@ -266,7 +292,7 @@ mod tests {
         OutList { first, call }
     }
 
-    fn count(number: usize) -> Count<'static> {
+    fn count<'c>(number: usize) -> Count<'c> {
         let call = PhantomData;
         Count { number, call }
     }
@@ -289,12 +315,14 @@ mod tests {
     #[test]
     fn without_a_list_the_count_says_how_many_there_are() {
         let first = std::ptr::null_mut();
-        let call = PhantomData;
-        let none = OutList { first, call };
         let mut room = 0;
-        none.answer(&InOut::of_test(&mut room), &handles([5, 6]))
+        let call = PhantomData;
+        OutList { first, call }
+            .answer(&InOut::of_test(&mut room), &handles([5, 6]))
             .expect("answered");
         assert_eq!(room, 2);
+        let call = PhantomData;
+        let none = OutList { first, call };
         assert_eq!(none.put(count(0), handles([1])), Ok(()));
         assert_eq!(none.put(count(1), handles([1])), Err(Status::INVALID_VALUE));
         let items = List::<u8>::NONE.items(count(1)).map(Iterator::count);

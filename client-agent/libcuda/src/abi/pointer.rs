@@ -3,7 +3,17 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 
+use super::Call;
 use crate::status::{Result, Status};
+
+/// A pointer that is not null, which is an error.
+#[inline]
+pub(crate) fn present<T>(pointer: *const T) -> Result<*const T> {
+    match pointer.is_null() {
+        true => Err(Status::INVALID_VALUE),
+        false => Ok(pointer),
+    }
+}
 
 /// Where a value is to be written, or null.
 #[repr(transparent)]
@@ -13,6 +23,15 @@ pub(crate) struct Out<'a, T> {
 }
 
 impl<T> Out<'_, T> {
+    /// The place of an item in a list.
+    ///
+    /// # Safety
+    /// The list has room for the item.
+    pub(super) unsafe fn of_list(to: *mut T) -> Self {
+        let call = PhantomData;
+        Self { to, call }
+    }
+
     /// An answer that nobody wants.
     pub(crate) const UNWANTED: Self = Self {
         to: std::ptr::null_mut(),
@@ -21,10 +40,7 @@ impl<T> Out<'_, T> {
 
     /// Refuses null, ahead of what would have to be undone.
     pub(crate) fn check(&self) -> Result {
-        match self.to.is_null() {
-            true => Err(Status::INVALID_VALUE),
-            false => Ok(()),
-        }
+        present(self.to).map(|_| ())
     }
 
     /// Writes a value; null is an error.
@@ -76,7 +92,7 @@ impl<T: Copy> In<'_, T> {
 #[repr(transparent)]
 pub(crate) struct InOut<'a, T> {
     at: *mut T,
-    call: PhantomData<&'a mut T>,
+    call: Call<'a>,
 }
 
 #[cfg(test)]
@@ -91,11 +107,8 @@ impl<'a, T> InOut<'a, T> {
 impl<T: Copy> InOut<'_, T> {
     /// The value as it is; null is an error.
     pub(crate) fn take(&self) -> Result<T> {
-        match self.at.is_null() {
-            true => Err(Status::INVALID_VALUE),
-            // SAFETY: an `InOut` that is not null is to a whole value, which the program wrote.
-            false => Ok(unsafe { self.at.read_unaligned() }),
-        }
+        let (from, call) = (self.at.cast_const(), PhantomData);
+        In { from, call }.take()
     }
 
     /// Changes the value; null is an error.
@@ -113,7 +126,7 @@ pub(crate) struct OutAny<'a> {
     call: PhantomData<&'a mut c_void>,
 }
 
-/// An answer by how large it is.
+/// A value by how large it is.
 pub(crate) enum Figure {
     /// As large as an int.
     Int(u32),
@@ -145,18 +158,24 @@ impl OutAny<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct InAny<'a> {
     from: *const c_void,
-    call: PhantomData<&'a c_void>,
+    call: Call<'a>,
 }
 
-impl<'a> InAny<'a> {
-    /// The value as one of a type.
+impl InAny<'_> {
+    /// The value as it is, an int or as large as a pointer; null is an error.
     ///
     /// # Safety
-    /// What is set has a value of this type.
-    pub(crate) unsafe fn typed<T>(self) -> In<'a, T> {
-        In {
-            from: self.from.cast(),
-            call: PhantomData,
+    /// What is set has a value of this size.
+    pub(crate) unsafe fn take(self, is_int: bool) -> Result<Figure> {
+        match is_int {
+            true => {
+                let (from, call) = (self.from.cast(), PhantomData);
+                In { from, call }.take().map(Figure::Int)
+            }
+            false => {
+                let (from, call) = (self.from.cast(), PhantomData);
+                In { from, call }.take().map(Figure::Long)
+            }
         }
     }
 
@@ -174,14 +193,25 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
+    /// A text whose place is not told by an argument of this type.
+    ///
+    /// # Safety
+    /// It is null, or what is there ends with a zero byte and stays for so long.
+    pub(crate) unsafe fn at(from: *const c_char) -> Self {
+        let call = PhantomData;
+        Self { from, call }
+    }
+
+    /// The text without its end; null is an error.
+    pub(crate) fn bytes(&self) -> Result<&'a [u8]> {
+        let from = present(self.from)?;
+        // SAFETY: a `Text` that is not null ends with a zero byte and stays during the call.
+        Ok(unsafe { CStr::from_ptr(from) }.to_bytes())
+    }
+
     /// The text; null, and what is not UTF-8, is an error.
     pub(crate) fn take(&self) -> Result<&'a str> {
-        if self.from.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: a `Text` that is not null ends with a zero byte and stays during the call.
-        let text = unsafe { CStr::from_ptr(self.from) };
-        text.to_str().map_err(|_| Status::INVALID_VALUE)
+        std::str::from_utf8(self.bytes()?).map_err(|_| Status::INVALID_VALUE)
     }
 
     /// The text, or none for null.
@@ -193,13 +223,13 @@ impl<'a> Text<'a> {
     }
 }
 
-/// An address of a copy: of a device's memory, or of the program's, where that is pinned or the
-/// function takes either.
+/// An address of a device's memory, or of the program's, where that is pinned or the function takes
+/// either. In a copy there are as many bytes as the count beside it says.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Address<'a> {
     at: u64,
-    call: PhantomData<&'a mut u8>,
+    call: Call<'a>,
 }
 
 impl Address<'_> {
@@ -207,5 +237,19 @@ impl Address<'_> {
     #[inline]
     pub(crate) fn number(self) -> u64 {
         self.at
+    }
+}
+
+/// A pointer to what is of no use here: nobody follows it.
+#[repr(transparent)]
+pub(crate) struct Unused<'a> {
+    at: *const c_void,
+    call: PhantomData<&'a c_void>,
+}
+
+impl Unused<'_> {
+    /// Whether there is nothing.
+    pub(crate) fn is_null(&self) -> bool {
+        self.at.is_null()
     }
 }

@@ -56,13 +56,13 @@ api! {
     ) also cuMemPrefetchAsync_v2_ptsz => stream.op_number().and(range(address));
     fn cuMemAdvise(address: u64, _bytes: usize, _advice: c_int, _device: c_int) => range(address);
     fn cuMemAdvise_v2(address: u64, _bytes: usize, _advice: c_int, _location: Location) => range(address);
-    fn cuMemRangeGetAttribute(
-        data: OutList<'_, c_int>, bytes: Count<'_>, attribute: c_int, address: u64, _count: usize,
+    fn cuMemRangeGetAttribute<'c>(
+        data: OutList<'c, c_int>, bytes: Count<'c>, attribute: c_int, address: u64, _count: usize,
     ) => advised(data, bytes, attribute, address);
 
-    fn cuMemRangeGetAttributes(
-        data: List<'_, OutList<'_, c_int>>, bytes: List<'_, Count<'_>>, attributes: List<'_, c_int>,
-        number: Count<'_>, address: u64, _count: usize,
+    fn cuMemRangeGetAttributes<'c, 'd>(
+        data: List<'c, OutList<'d, c_int>>, bytes: List<'c, Count<'d>>, attributes: List<'c, c_int>,
+        number: Count<'c>, address: u64, _count: usize,
     ) {
         if number.number() == 0 {
             return Err(Status::INVALID_VALUE);

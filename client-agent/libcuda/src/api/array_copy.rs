@@ -10,43 +10,43 @@ use crate::status::Result;
 use crate::stream::Stream;
 
 /// Copies now.
-fn run(to: Side, from: Side, count: Count<'_>) -> Result {
+fn run<'c>(to: Side<'c>, from: Side<'c>, count: Count<'c>) -> Result {
     current_device()?;
     Copy3D::between(to, from, count).run()
 }
 
 /// Copies, or records it where the stream is captured.
-fn run_on(to: Side, from: Side, count: Count<'_>, stream: Handle<Stream>) -> Result {
+fn run_on<'c>(to: Side<'c>, from: Side<'c>, count: Count<'c>, stream: Handle<Stream>) -> Result {
     let copy = Copy3D::between(to, from, count);
     on(stream, || copy.node(), || run(to, from, count))
 }
 
 api! {
-    fn cuMemcpyHtoA_v2(to: Handle<Array>, offset: usize, from: Bytes<'_>, count: Count<'_>)
+    fn cuMemcpyHtoA_v2<'c>(to: Handle<Array>, offset: usize, from: Bytes<'c>, count: Count<'c>)
         also cuMemcpyHtoA_v2_ptds => run(Side::array(to, offset), Side::source(from), count);
-    fn cuMemcpyAtoH_v2(to: Room<'_>, from: Handle<Array>, offset: usize, count: Count<'_>)
+    fn cuMemcpyAtoH_v2<'c>(to: Room<'c>, from: Handle<Array>, offset: usize, count: Count<'c>)
         also cuMemcpyAtoH_v2_ptds => run(Side::target(to), Side::array(from, offset), count);
-    fn cuMemcpyDtoA_v2(to: Handle<Array>, offset: usize, from: Address<'_>, count: Count<'_>)
+    fn cuMemcpyDtoA_v2<'c>(to: Handle<Array>, offset: usize, from: Address<'c>, count: Count<'c>)
         also cuMemcpyDtoA_v2_ptds => run(Side::array(to, offset), Side::device(from), count);
 
-    fn cuMemcpyAtoD_v2(to: Address<'_>, from: Handle<Array>, offset: usize, count: Count<'_>)
+    fn cuMemcpyAtoD_v2<'c>(to: Address<'c>, from: Handle<Array>, offset: usize, count: Count<'c>)
         also cuMemcpyAtoD_v2_ptds
     {
         run(Side::device(to), Side::array(from, offset), count)?;
         crate::copy::settle(to.number())
     }
 
-    fn cuMemcpyAtoA_v2(
-        to: Handle<Array>, to_offset: usize, from: Handle<Array>, from_offset: usize, count: Count<'_>,
+    fn cuMemcpyAtoA_v2<'c>(
+        to: Handle<Array>, to_offset: usize, from: Handle<Array>, from_offset: usize, count: Count<'c>,
     ) also cuMemcpyAtoA_v2_ptds => run(Side::array(to, to_offset), Side::array(from, from_offset), count);
 
     // The bytes are taken at the call.
-    fn cuMemcpyHtoAAsync_v2(
-        to: Handle<Array>, offset: usize, from: Bytes<'_>, count: Count<'_>, stream: Handle<Stream>,
+    fn cuMemcpyHtoAAsync_v2<'c>(
+        to: Handle<Array>, offset: usize, from: Bytes<'c>, count: Count<'c>, stream: Handle<Stream>,
     ) also cuMemcpyHtoAAsync_v2_ptsz => run_on(Side::array(to, offset), Side::source(from), count, stream);
 
     // The bytes are there at the return.
-    fn cuMemcpyAtoHAsync_v2(
-        to: Room<'_>, from: Handle<Array>, offset: usize, count: Count<'_>, stream: Handle<Stream>,
+    fn cuMemcpyAtoHAsync_v2<'c>(
+        to: Room<'c>, from: Handle<Array>, offset: usize, count: Count<'c>, stream: Handle<Stream>,
     ) also cuMemcpyAtoHAsync_v2_ptsz => run_on(Side::target(to), Side::array(from, offset), count, stream);
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::abi::{Count, Handle, List, Out};
+use crate::abi::{Count, Handle, List, Out, Unused};
 use crate::capture::{begin, end, is_captured, with};
 use crate::current_context::current_device;
 use crate::graph::{Graph, Node};
@@ -68,9 +68,9 @@ api! {
         => start(stream);
     fn cuStreamBeginCapture(stream: Handle<Stream>) also cuStreamBeginCapture_ptsz => start(stream);
 
-    fn cuStreamBeginCaptureToGraph(
-        stream: Handle<Stream>, graph: Handle<Graph>, after: List<'_, Handle<Node>>, _data: *const c_void,
-        count: Count<'_>, _mode: c_int,
+    fn cuStreamBeginCaptureToGraph<'c>(
+        stream: Handle<Stream>, graph: Handle<Graph>, after: List<'c, Handle<Node>>, _data: Unused<'_>,
+        count: Count<'c>, _mode: c_int,
     ) also cuStreamBeginCaptureToGraph_ptsz {
         current_device()?;
         stream.op_number()?;
@@ -111,12 +111,12 @@ api! {
         Info { status, id, graph, after, count }.answer(stream)
     }
 
-    fn cuStreamUpdateCaptureDependencies(
-        stream: Handle<Stream>, list: List<'_, Handle<Node>>, count: Count<'_>, flags: c_uint,
+    fn cuStreamUpdateCaptureDependencies<'c>(
+        stream: Handle<Stream>, list: List<'c, Handle<Node>>, count: Count<'c>, flags: c_uint,
     ) also cuStreamUpdateCaptureDependencies_ptsz => update(stream, list, count, flags);
 
-    fn cuStreamUpdateCaptureDependencies_v2(
-        stream: Handle<Stream>, list: List<'_, Handle<Node>>, _data: *const c_void, count: Count<'_>,
+    fn cuStreamUpdateCaptureDependencies_v2<'c>(
+        stream: Handle<Stream>, list: List<'c, Handle<Node>>, _data: Unused<'_>, count: Count<'c>,
         flags: c_uint,
     ) also cuStreamUpdateCaptureDependencies_v2_ptsz => update(stream, list, count, flags);
 }

@@ -1,10 +1,10 @@
 //! Contexts.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use super::device::device;
-use crate::abi::{Handle, Out};
+use crate::abi::{Handle, Out, Unused};
 use crate::context::Context;
 use crate::current_context::{self, current, current_device};
 use crate::guard::api;
@@ -41,7 +41,7 @@ api! {
         => create(context, flags, number);
 
     fn cuCtxCreate_v3(
-        context: Out<'_, Handle<Context>>, affinity: *mut c_void, count: c_int, flags: u32, number: c_int,
+        context: Out<'_, Handle<Context>>, affinity: Unused<'_>, count: c_int, flags: u32, number: c_int,
     ) {
         if !affinity.is_null() && count > 0 {
             return Err(Status::UNSUPPORTED_EXEC_AFFINITY);
@@ -50,7 +50,7 @@ api! {
     }
 
     fn cuCtxCreate_v4(
-        context: Out<'_, Handle<Context>>, parameters: *mut c_void, flags: u32, number: c_int,
+        context: Out<'_, Handle<Context>>, parameters: Unused<'_>, flags: u32, number: c_int,
     ) {
         if !parameters.is_null() {
             return Err(Status::NOT_SUPPORTED);

@@ -1,8 +1,6 @@
 //! Copies and sets.
 
-use std::ffi::c_void;
-
-use crate::abi::{Address, Bytes, Count, Handle, In, List, Out, Room};
+use crate::abi::{Address, Bytes, Count, Handle, In, List, Out, Room, Unused};
 use crate::capture::or_capture;
 use crate::context::Context;
 use crate::copy::{any, settle, to_device, to_host, within};
@@ -24,26 +22,26 @@ pub(super) fn on(
 }
 
 /// Copies from the program to a device.
-fn upload(to: Address<'_>, from: Bytes<'_>, count: Count<'_>) -> Result {
-    // SAFETY: the count that stands beside a copy's source says how many bytes are there.
+fn upload<'c>(to: Address<'c>, from: Bytes<'c>, count: Count<'c>) -> Result {
+    // SAFETY: the count of the same call says how many bytes are there to be read.
     unsafe { to_device(to.number(), from.address(), count.number()) }
 }
 
 /// Copies from a device to the program.
-fn download(to: Room<'_>, from: Address<'_>, count: Count<'_>) -> Result {
-    // SAFETY: the count that stands beside a copy's target says how many bytes have room, and during
+fn download<'c>(to: Room<'c>, from: Address<'c>, count: Count<'c>) -> Result {
+    // SAFETY: the count of the same call says how many bytes have room, and during
     // the call they are the copy's.
     unsafe { to_host(to.address(), from.number(), count.number()) }
 }
 
 /// Copies between addresses of devices.
-fn across(to: Address<'_>, from: Address<'_>, count: Count<'_>) -> Result {
+fn across<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>) -> Result {
     // SAFETY: a program that names pinned memory of its own for a device's has the count's bytes there.
     unsafe { within(to.number(), from.number(), count.number()) }
 }
 
 /// Copies from and to where the addresses say.
-fn either(to: Address<'_>, from: Address<'_>, count: Count<'_>) -> Result {
+fn either<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>) -> Result {
     // SAFETY: an address that is no device's is of memory of the program's, of the count's bytes.
     unsafe { any(to.number(), from.number(), count.number()) }
 }
@@ -54,15 +52,15 @@ fn linear_on<'a>(
     stream: Handle<Stream>,
     now: fn(Address<'a>, Address<'a>, Count<'a>) -> Result,
 ) -> Result {
-    let node = || Ok(Work::Copy(Copy3D::linear(to, from, count)));
+    let node = || Ok(Work::Copy(Copy3D::linear(to, from, count).kept()));
     on(stream, node, || now(to, from, count))
 }
 
 /// Copies one after the other, each from and to where its addresses say.
-fn batch<'a>(
-    to: List<'a, Address<'a>>,
-    from: List<'a, Address<'a>>,
-    sizes: List<'a, Count<'a>>,
+fn batch<'a, 'c>(
+    to: List<'a, Address<'c>>,
+    from: List<'a, Address<'c>>,
+    sizes: List<'a, Count<'c>>,
     count: Count<'a>,
     stream: Handle<Stream>,
 ) -> Result {
@@ -75,73 +73,73 @@ fn batch<'a>(
 }
 
 /// Copies a box, or records it where the stream is captured.
-fn box_on(copy: Copy3D, stream: Handle<Stream>) -> Result {
+fn box_on(copy: Copy3D<'_>, stream: Handle<Stream>) -> Result {
     on(stream, || copy.node(), || copy.run())
 }
 
 api! {
-    fn cuMemcpyHtoD_v2(to: Address<'_>, from: Bytes<'_>, count: Count<'_>) also cuMemcpyHtoD_v2_ptds {
+    fn cuMemcpyHtoD_v2<'c>(to: Address<'c>, from: Bytes<'c>, count: Count<'c>) also cuMemcpyHtoD_v2_ptds {
         upload(to, from, count)?;
         settle(to.number())
     }
 
-    fn cuMemcpyHtoDAsync_v2(to: Address<'_>, from: Bytes<'_>, count: Count<'_>, stream: Handle<Stream>)
+    fn cuMemcpyHtoDAsync_v2<'c>(to: Address<'c>, from: Bytes<'c>, count: Count<'c>, stream: Handle<Stream>)
         also cuMemcpyHtoDAsync_v2_ptsz
     {
-        let node = || Ok(Work::Copy(Copy3D::to_device(to, from, count)));
+        let node = || Ok(Work::Copy(Copy3D::to_device(to, from, count).kept()));
         // The bytes are taken at the call.
         on(stream, node, || upload(to, from, count))
     }
 
-    fn cuMemcpyDtoH_v2(to: Room<'_>, from: Address<'_>, count: Count<'_>) also cuMemcpyDtoH_v2_ptds
+    fn cuMemcpyDtoH_v2<'c>(to: Room<'c>, from: Address<'c>, count: Count<'c>) also cuMemcpyDtoH_v2_ptds
         => download(to, from, count);
 
-    fn cuMemcpyDtoHAsync_v2(to: Room<'_>, from: Address<'_>, count: Count<'_>, stream: Handle<Stream>)
+    fn cuMemcpyDtoHAsync_v2<'c>(to: Room<'c>, from: Address<'c>, count: Count<'c>, stream: Handle<Stream>)
         also cuMemcpyDtoHAsync_v2_ptsz
     {
-        let node = || Ok(Work::Copy(Copy3D::to_host(to, from, count)));
+        let node = || Ok(Work::Copy(Copy3D::to_host(to, from, count).kept()));
         // The bytes are there at the return.
         on(stream, node, || download(to, from, count))
     }
 
-    fn cuMemcpyDtoD_v2(to: Address<'_>, from: Address<'_>, count: Count<'_>) also cuMemcpyDtoD_v2_ptds {
+    fn cuMemcpyDtoD_v2<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>) also cuMemcpyDtoD_v2_ptds {
         across(to, from, count)?;
         settle(to.number())
     }
 
-    fn cuMemcpyDtoDAsync_v2(to: Address<'_>, from: Address<'_>, count: Count<'_>, stream: Handle<Stream>)
+    fn cuMemcpyDtoDAsync_v2<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>, stream: Handle<Stream>)
         also cuMemcpyDtoDAsync_v2_ptsz => linear_on((to, from, count), stream, across);
-    fn cuMemcpy(to: Address<'_>, from: Address<'_>, count: Count<'_>) also cuMemcpy_ptds
+    fn cuMemcpy<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>) also cuMemcpy_ptds
         => either(to, from, count);
-    fn cuMemcpyAsync(to: Address<'_>, from: Address<'_>, count: Count<'_>, stream: Handle<Stream>)
+    fn cuMemcpyAsync<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>, stream: Handle<Stream>)
         also cuMemcpyAsync_ptsz => linear_on((to, from, count), stream, either);
 
-    fn cuMemcpyPeer(
-        to: Address<'_>, _to_context: Handle<Context>, from: Address<'_>, _from_context: Handle<Context>,
-        count: Count<'_>,
+    fn cuMemcpyPeer<'c>(
+        to: Address<'c>, _to_context: Handle<Context>, from: Address<'c>, _from_context: Handle<Context>,
+        count: Count<'c>,
     ) also cuMemcpyPeer_ptds {
         across(to, from, count)?;
         settle(to.number())
     }
 
-    fn cuMemcpyPeerAsync(
-        to: Address<'_>, _to_context: Handle<Context>, from: Address<'_>, _from_context: Handle<Context>,
-        count: Count<'_>, stream: Handle<Stream>,
+    fn cuMemcpyPeerAsync<'c>(
+        to: Address<'c>, _to_context: Handle<Context>, from: Address<'c>, _from_context: Handle<Context>,
+        count: Count<'c>, stream: Handle<Stream>,
     ) also cuMemcpyPeerAsync_ptsz => linear_on((to, from, count), stream, across);
-    fn cuMemcpy2D_v2(copy: In<'_, Copy2D>)
+    fn cuMemcpy2D_v2(copy: In<'_, Copy2D<'_>>)
         also cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds
         => Copy3D::from(copy.take()?).run();
-    fn cuMemcpy2DAsync_v2(copy: In<'_, Copy2D>, stream: Handle<Stream>) also cuMemcpy2DAsync_v2_ptsz
+    fn cuMemcpy2DAsync_v2(copy: In<'_, Copy2D<'_>>, stream: Handle<Stream>) also cuMemcpy2DAsync_v2_ptsz
         => box_on(copy.take()?.into(), stream);
-    fn cuMemcpy3D_v2(copy: In<'_, Copy3D>)
+    fn cuMemcpy3D_v2(copy: In<'_, Copy3D<'_>>)
         also cuMemcpy3D_v2_ptds, cuMemcpy3DPeer, cuMemcpy3DPeer_ptds => copy.take()?.run();
-    fn cuMemcpy3DAsync_v2(copy: In<'_, Copy3D>, stream: Handle<Stream>)
+    fn cuMemcpy3DAsync_v2(copy: In<'_, Copy3D<'_>>, stream: Handle<Stream>)
         also cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz
         => box_on(copy.take()?, stream);
 
-    fn cuMemcpyBatchAsync(
-        to: List<'_, Address<'_>>, from: List<'_, Address<'_>>, sizes: List<'_, Count<'_>>, count: Count<'_>,
-        _attributes: *const c_void, _indices: List<'_, usize>, _attribute_count: usize,
+    fn cuMemcpyBatchAsync<'a, 'c>(
+        to: List<'a, Address<'c>>, from: List<'a, Address<'c>>, sizes: List<'a, Count<'c>>, count: Count<'a>,
+        _attributes: Unused<'_>, _indices: List<'_, usize>, _attribute_count: usize,
         failed: Out<'_, usize>, stream: Handle<Stream>,
     ) also cuMemcpyBatchAsync_ptsz {
         // Which of them fails is not said.
@@ -149,9 +147,9 @@ api! {
         batch(to, from, sizes, count, stream)
     }
 
-    fn cuMemcpyBatchAsync_v2(
-        to: List<'_, Address<'_>>, from: List<'_, Address<'_>>, sizes: List<'_, Count<'_>>, count: Count<'_>,
-        _attributes: *const c_void, _indices: List<'_, usize>, _attribute_count: usize,
+    fn cuMemcpyBatchAsync_v2<'a, 'c>(
+        to: List<'a, Address<'c>>, from: List<'a, Address<'c>>, sizes: List<'a, Count<'c>>, count: Count<'a>,
+        _attributes: Unused<'_>, _indices: List<'_, usize>, _attribute_count: usize,
         stream: Handle<Stream>,
     ) also cuMemcpyBatchAsync_v2_ptsz => batch(to, from, sizes, count, stream);
 }

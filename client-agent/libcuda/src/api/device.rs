@@ -1,10 +1,10 @@
 //! Devices.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::abi::{Count, Handle, Out, OutList, Text};
+use crate::abi::{Count, Handle, Out, OutList, Text, Unused};
 use crate::attribute::Properties;
 use crate::context::Context;
 use crate::device::Device;
@@ -44,7 +44,7 @@ api! {
         handle.put(ordinal)
     }
 
-    fn cuDeviceGetName(name: OutList<'_, u8>, length: Count<'_, c_int>, number: c_int) {
+    fn cuDeviceGetName<'c>(name: OutList<'c, u8>, length: Count<'c, c_int>, number: c_int) {
         let properties = properties(number)?;
         let room = length.whole()?;
         if room.number() == 0 {
@@ -67,7 +67,7 @@ api! {
         minor.put(low)
     }
 
-    fn cuDeviceGetPCIBusId(id: OutList<'_, u8>, length: Count<'_, c_int>, number: c_int) {
+    fn cuDeviceGetPCIBusId<'c>(id: OutList<'c, u8>, length: Count<'c, c_int>, number: c_int) {
         let text = format!("0000:{:02x}:00.0\0", properties(number)?.gpu & 0xff);
         let room = length.whole()?;
         if room.number() < text.len() {
@@ -116,6 +116,6 @@ api! {
         value.put(0)
     }
 
-    fn cuDeviceGetLuid(_luid: *mut c_void, _mask: Out<'_, u32>, number: c_int)
+    fn cuDeviceGetLuid(_luid: Unused<'_>, _mask: Out<'_, u32>, number: c_int)
         => device(number).and(Status::NOT_SUPPORTED.err());
 }

@@ -95,9 +95,9 @@ fn launch(exec: Handle<Exec>, stream: Handle<Stream>) -> Result {
 }
 
 api! {
-    fn cuGraphInstantiate_v2(
+    fn cuGraphInstantiate_v2<'c>(
         exec: Out<'_, Handle<Exec>>, graph: Handle<Graph>, node: Out<'_, Handle<Node>>,
-        log: OutList<'_, u8>, size: Count<'_>,
+        log: OutList<'c, u8>, size: Count<'c>,
     ) also cuGraphInstantiate {
         exec.put_made(|| {
             let made = instantiate(graph, 0);

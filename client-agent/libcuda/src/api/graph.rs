@@ -1,8 +1,8 @@
 //! Graphs: making and looking at them.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 
-use crate::abi::{Count, Handle, InOut, List, Out, OutList};
+use crate::abi::{Count, Handle, InOut, List, Out, OutList, Unused};
 use crate::graph::{Graph, Node, Work};
 use crate::guard::api;
 use crate::status::{Result, Status};
@@ -41,12 +41,12 @@ fn behind(node: Handle<Node>) -> Result<Nodes> {
 }
 
 /// Answers with both ends of all edges of a graph, and with their data where it is wanted.
-fn put_edges(
+fn put_edges<'c>(
     graph: Handle<Graph>,
-    from: &OutList<'_, Handle<Node>>,
-    to: &OutList<'_, Handle<Node>>,
-    data: &OutList<'_, EdgeData>,
-    count: &InOut<'_, usize>,
+    from: &OutList<'c, Handle<Node>>,
+    to: &OutList<'c, Handle<Node>>,
+    data: &OutList<'c, EdgeData>,
+    count: &InOut<'c, usize>,
 ) -> Result {
     let (before, behind): (Nodes, Nodes) = graph.get()?.edges().into_iter().unzip();
     data.repeat(count, before.len(), [0; 8])?;
@@ -55,10 +55,10 @@ fn put_edges(
 }
 
 /// Answers with nodes, and with the data of the edges to them where it is wanted.
-fn put_nodes(
-    nodes: &OutList<'_, Handle<Node>>,
-    data: &OutList<'_, EdgeData>,
-    count: &InOut<'_, usize>,
+fn put_nodes<'c>(
+    nodes: &OutList<'c, Handle<Node>>,
+    data: &OutList<'c, EdgeData>,
+    count: &InOut<'c, usize>,
     found: &[Handle<Node>],
 ) -> Result {
     data.repeat(count, found.len(), [0; 8])?;
@@ -87,24 +87,24 @@ api! {
         node.put(copy.get()?.copy_of(original).ok_or(Status::INVALID_VALUE)?)
     }
 
-    fn cuGraphAddDependencies(
-        graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, count: Count<'_>,
+    fn cuGraphAddDependencies<'c>(
+        graph: Handle<Graph>, from: List<'c, Handle<Node>>, to: List<'c, Handle<Node>>, count: Count<'c>,
     ) => connect(graph, from, to, count, true);
-    fn cuGraphAddDependencies_v2(
-        graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, _data: *const c_void,
-        count: Count<'_>,
+    fn cuGraphAddDependencies_v2<'c>(
+        graph: Handle<Graph>, from: List<'c, Handle<Node>>, to: List<'c, Handle<Node>>, _data: Unused<'_>,
+        count: Count<'c>,
     ) => connect(graph, from, to, count, true);
-    fn cuGraphRemoveDependencies(
-        graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, count: Count<'_>,
+    fn cuGraphRemoveDependencies<'c>(
+        graph: Handle<Graph>, from: List<'c, Handle<Node>>, to: List<'c, Handle<Node>>, count: Count<'c>,
     ) => connect(graph, from, to, count, false);
-    fn cuGraphRemoveDependencies_v2(
-        graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, _data: *const c_void,
-        count: Count<'_>,
+    fn cuGraphRemoveDependencies_v2<'c>(
+        graph: Handle<Graph>, from: List<'c, Handle<Node>>, to: List<'c, Handle<Node>>, _data: Unused<'_>,
+        count: Count<'c>,
     ) => connect(graph, from, to, count, false);
-    fn cuGraphGetNodes(graph: Handle<Graph>, nodes: OutList<'_, Handle<Node>>, count: InOut<'_, usize>)
+    fn cuGraphGetNodes<'c>(graph: Handle<Graph>, nodes: OutList<'c, Handle<Node>>, count: InOut<'c, usize>)
         => nodes.answer(&count, &graph.get()?.nodes());
 
-    fn cuGraphGetRootNodes(graph: Handle<Graph>, nodes: OutList<'_, Handle<Node>>, count: InOut<'_, usize>) {
+    fn cuGraphGetRootNodes<'c>(graph: Handle<Graph>, nodes: OutList<'c, Handle<Node>>, count: InOut<'c, usize>) {
         let graph = graph.get()?;
         let edges = graph.edges();
         let mut roots = graph.nodes();
@@ -112,30 +112,30 @@ api! {
         nodes.answer(&count, &roots)
     }
 
-    fn cuGraphGetEdges(
-        graph: Handle<Graph>, from: OutList<'_, Handle<Node>>, to: OutList<'_, Handle<Node>>,
-        count: InOut<'_, usize>,
+    fn cuGraphGetEdges<'c>(
+        graph: Handle<Graph>, from: OutList<'c, Handle<Node>>, to: OutList<'c, Handle<Node>>,
+        count: InOut<'c, usize>,
     ) => put_edges(graph, &from, &to, &OutList::NONE, &count);
 
-    fn cuGraphGetEdges_v2(
-        graph: Handle<Graph>, from: OutList<'_, Handle<Node>>, to: OutList<'_, Handle<Node>>,
-        data: OutList<'_, EdgeData>, count: InOut<'_, usize>,
+    fn cuGraphGetEdges_v2<'c>(
+        graph: Handle<Graph>, from: OutList<'c, Handle<Node>>, to: OutList<'c, Handle<Node>>,
+        data: OutList<'c, EdgeData>, count: InOut<'c, usize>,
     ) => put_edges(graph, &from, &to, &data, &count);
 
-    fn cuGraphNodeGetDependencies(node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, count: InOut<'_, usize>)
+    fn cuGraphNodeGetDependencies<'c>(node: Handle<Node>, nodes: OutList<'c, Handle<Node>>, count: InOut<'c, usize>)
         => nodes.answer(&count, &before(node)?);
 
-    fn cuGraphNodeGetDependencies_v2(
-        node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, data: OutList<'_, EdgeData>,
-        count: InOut<'_, usize>,
+    fn cuGraphNodeGetDependencies_v2<'c>(
+        node: Handle<Node>, nodes: OutList<'c, Handle<Node>>, data: OutList<'c, EdgeData>,
+        count: InOut<'c, usize>,
     ) => put_nodes(&nodes, &data, &count, &before(node)?);
 
-    fn cuGraphNodeGetDependentNodes(node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, count: InOut<'_, usize>)
+    fn cuGraphNodeGetDependentNodes<'c>(node: Handle<Node>, nodes: OutList<'c, Handle<Node>>, count: InOut<'c, usize>)
         => nodes.answer(&count, &behind(node)?);
 
-    fn cuGraphNodeGetDependentNodes_v2(
-        node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, data: OutList<'_, EdgeData>,
-        count: InOut<'_, usize>,
+    fn cuGraphNodeGetDependentNodes_v2<'c>(
+        node: Handle<Node>, nodes: OutList<'c, Handle<Node>>, data: OutList<'c, EdgeData>,
+        count: InOut<'c, usize>,
     ) => put_nodes(&nodes, &data, &count, &behind(node)?);
 
     fn cuGraphNodeGetType(node: Handle<Node>, kind: Out<'_, c_int>)

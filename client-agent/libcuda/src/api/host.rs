@@ -2,7 +2,7 @@
 
 use std::ffi::{c_uint, c_void};
 
-use crate::abi::{Out, Room};
+use crate::abi::{Address, Count, Freed, Out, Room};
 use crate::current_context::current_device;
 use crate::guard::api;
 use crate::host;
@@ -14,40 +14,38 @@ fn alloc(to: Out<'_, *mut c_void>, bytes: usize, flags: c_uint) -> Result {
 }
 
 /// Whether pinned memory begins at an address.
-fn is_base(base: *mut c_void) -> bool {
-    host::find(base as usize).is_some_and(|range| range.base == base as usize)
+fn is_base(base: usize) -> bool {
+    host::find(base).is_some_and(|range| range.base == base)
 }
 
 api! {
     fn cuMemHostAlloc(to: Out<'_, *mut c_void>, bytes: usize, flags: c_uint) => alloc(to, bytes, flags);
     fn cuMemAllocHost_v2(to: Out<'_, *mut c_void>, bytes: usize) also cuMemAllocHost => alloc(to, bytes, 0);
 
-    fn cuMemFreeHost(base: *mut c_void) {
-        if base.is_null() {
-            return Ok(());
-        }
-        if !is_base(base) {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: a program that frees memory does not use it any more.
-        unsafe { host::free(base as usize) }
-    }
+    fn cuMemFreeHost(base: Freed<'_>) => match base.address() {
+        None => Ok(()),
+        Some(address) if is_base(address) => host::free(base),
+        Some(_) => Err(Status::INVALID_VALUE),
+    };
 
-    fn cuMemHostRegister_v2(base: Room<'_>, bytes: usize, flags: c_uint) also cuMemHostRegister {
+    // The program keeps the memory until it says that it is registered no more.
+    fn cuMemHostRegister_v2(base: Room<'static>, bytes: Count<'static>, flags: c_uint)
+        also cuMemHostRegister
+    {
         current_device()?;
-        // SAFETY: a program that registers memory keeps it until it says that it is registered no more.
-        unsafe { host::register(base.address() as usize, bytes, flags) }
+        host::register(base, bytes, flags)
     }
 
-    fn cuMemHostUnregister(base: *mut c_void) {
+    fn cuMemHostUnregister(base: Address<'_>) {
+        let base = base.number() as usize;
         if !is_base(base) {
             return Err(Status::HOST_MEMORY_NOT_REGISTERED);
         }
-        host::unregister(base as usize)
+        host::unregister(base)
     }
 
-    fn cuMemHostGetDevicePointer_v2(address: Out<'_, u64>, base: *mut c_void, _flags: c_uint)
-        => address.put(host::device_address(current_device()?, base as usize)?);
-    fn cuMemHostGetFlags(flags: Out<'_, c_uint>, base: *mut c_void)
-        => flags.put(host::find(base as usize).ok_or(Status::INVALID_VALUE)?.flags);
+    fn cuMemHostGetDevicePointer_v2(address: Out<'_, u64>, base: Address<'_>, _flags: c_uint)
+        => address.put(host::device_address(current_device()?, base.number() as usize)?);
+    fn cuMemHostGetFlags(flags: Out<'_, c_uint>, base: Address<'_>)
+        => flags.put(host::find(base.number() as usize).ok_or(Status::INVALID_VALUE)?.flags);
 }

@@ -9,7 +9,7 @@ use crate::capture::or_capture;
 use crate::current_context::current_device;
 use crate::graph::{Launch, Work};
 use crate::guard::api;
-use crate::launch::{self, Arguments, Parameters, Shape};
+use crate::launch::{self, Arguments, Callee, Parameters, Shape};
 use crate::module::Kernel;
 use crate::status::{Result, Status};
 use crate::stream::Stream;
@@ -148,7 +148,7 @@ fn occupancy(kernel: Handle<Kernel>, threads: c_int, shared: usize) -> Result<c_
 /// The block size of the most threads at a time, and the blocks that fill the device.
 fn potential(
     kernel: Handle<Kernel>,
-    of_block: Function<SharedOfBlock>,
+    of_block: Function<'_, SharedOfBlock>,
     shared: usize,
     limit: c_int,
 ) -> Result<(c_int, c_int)> {
@@ -183,18 +183,18 @@ fn put_potential(
 }
 
 api! {
-    fn cuLaunchKernel(
-        function: Handle<Kernel>, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+    fn cuLaunchKernel<'c>(
+        function: Callee<'c>, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
         block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Handle<Stream>,
-        pointers: Parameters<'_>, extra: Parameters<'_>,
+        pointers: Parameters<'c>, extra: Parameters<'c>,
     ) also cuLaunchKernel_ptsz {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         launch(Shape { grid, block, shared }, stream, Arguments::new(function, pointers, extra))
     }
 
-    fn cuLaunchKernelEx(
-        config: In<'_, LaunchConfig<'_>>, function: Handle<Kernel>, pointers: Parameters<'_>,
-        extra: Parameters<'_>,
+    fn cuLaunchKernelEx<'c>(
+        config: In<'_, LaunchConfig<'_>>, function: Callee<'c>, pointers: Parameters<'c>,
+        extra: Parameters<'c>,
     ) also cuLaunchKernelEx_ptsz {
         let config = config.take()?;
         for attribute in config.attributes.items(config.count.whole())? {
@@ -203,24 +203,24 @@ api! {
                 return Err(Status::INVALID_CLUSTER_SIZE);
             }
             if attribute.id == COOPERATIVE && attribute.value[0] as u32 != 0 {
-                fits_together(function, config.shape)?;
+                fits_together(function.kernel(), config.shape)?;
             }
         }
         launch(config.shape, config.stream, Arguments::new(function, pointers, extra))
     }
 
-    fn cuLaunchCooperativeKernel(
-        function: Handle<Kernel>, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+    fn cuLaunchCooperativeKernel<'c>(
+        function: Callee<'c>, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
         block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Handle<Stream>,
-        pointers: Parameters<'_>,
+        pointers: Parameters<'c>,
     ) also cuLaunchCooperativeKernel_ptsz {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         let shape = Shape { grid, block, shared };
-        fits_together(function, shape)?;
+        fits_together(function.kernel(), shape)?;
         launch(shape, stream, Arguments::new(function, pointers, List::NONE))
     }
 
-    fn cuLaunchHostFunc(stream: Handle<Stream>, function: Function<HostFunction>, data: Data)
+    fn cuLaunchHostFunc<'c>(stream: Handle<Stream>, function: Function<'c, HostFunction>, data: Data<'c>)
         also cuLaunchHostFunc_ptsz
     {
         stream.op_number()?;
@@ -241,11 +241,11 @@ api! {
     ) => blocks.put(occupancy(function, threads, shared)?);
     fn cuOccupancyMaxPotentialBlockSize(
         grid: Out<'_, c_int>, block: Out<'_, c_int>, function: Handle<Kernel>,
-        of_block: Function<SharedOfBlock>, shared: usize, limit: c_int,
+        of_block: Function<'_, SharedOfBlock>, shared: usize, limit: c_int,
     ) => put_potential(potential(function, of_block, shared, limit)?, &grid, &block);
     fn cuOccupancyMaxPotentialBlockSizeWithFlags(
         grid: Out<'_, c_int>, block: Out<'_, c_int>, function: Handle<Kernel>,
-        of_block: Function<SharedOfBlock>, shared: usize, limit: c_int, _flags: c_uint,
+        of_block: Function<'_, SharedOfBlock>, shared: usize, limit: c_int, _flags: c_uint,
     ) => put_potential(potential(function, of_block, shared, limit)?, &grid, &block);
 
     fn cuOccupancyAvailableDynamicSMemPerBlock(

@@ -34,8 +34,8 @@ pub(crate) struct Link {
 /// The options of a link, whose buffers live as long as it does.
 struct Kept(Options<'static>);
 
-// SAFETY: the pointers are the program's, which says that they are valid while the link lives; they
-// are written by whoever calls, as CUDA does.
+// SAFETY: the pointers are the program's, which keeps what they name while the link lives; whichever
+// thread calls writes there, as a driver does.
 unsafe impl Send for Kept {}
 // SAFETY: nothing is written through a shared reference but the program's own logs, by the calls of the
 // program that name the link; it orders them where several threads make them, as for a driver.
@@ -159,20 +159,22 @@ fn complete(link: &Link) -> Result<Vec<u8>> {
 }
 
 api! {
+    // The program keeps the options and the buffers that they name until it destroys the link.
     fn cuLinkCreate_v2(
-        count: Count<'_, u32>, keys: List<'_, c_int>, values: Values<'_>, link: Out<'_, Handle<Link>>,
+        count: Count<'static, u32>, keys: List<'static, c_int>, values: Values<'static>,
+        link: Out<'_, Handle<Link>>,
     ) also cuLinkCreate {
         link.put_made(|| {
             Ok(Link::table().add(Link {
                 images: Mutex::default(),
                 result: Mutex::default(),
-                options: Kept(Options { count, keys, values }.of_link()),
+                options: Kept(Options { count, keys, values }),
             }))
         })
     }
 
-    fn cuLinkAddData_v2(
-        link: Handle<Link>, kind: c_int, data: Bytes<'_>, size: Count<'_>, name: Text<'_>,
+    fn cuLinkAddData_v2<'c>(
+        link: Handle<Link>, kind: c_int, data: Bytes<'c>, size: Count<'c>, name: Text<'_>,
         _count: Count<'_, u32>, _keys: List<'_, c_int>, _values: Values<'_>,
     ) also cuLinkAddData => add(link, kind, data.slice(size)?, name.take_or_empty()?);
 

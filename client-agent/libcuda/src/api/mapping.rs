@@ -114,9 +114,10 @@ api! {
 
     fn cuMemUnmap(address: u64, bytes: usize) => physical::unmap(device_of(address)?, address, bytes as u64);
 
-    fn cuMemSetAccess(address: u64, bytes: usize, access: List<'_, Access>, count: Count<'_>) {
+    fn cuMemSetAccess<'c>(address: u64, bytes: usize, access: List<'c, Access>, count: Count<'c>) {
         let device = device_of(address)?;
-        if access.is_null() || !physical::is_mapped(address, bytes as u64) {
+        access.check()?;
+        if !physical::is_mapped(address, bytes as u64) {
             return Err(Status::INVALID_VALUE);
         }
         for access in access.items(count)? {

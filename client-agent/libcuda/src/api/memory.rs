@@ -1,9 +1,9 @@
 //! Device memory, host memory, pointers.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 
 use crate::abi::Figure::{Int, Long};
-use crate::abi::{Count, Figure, Handle, List, Out, OutAny};
+use crate::abi::{Count, Figure, Handle, List, Out, OutAny, Unused};
 use crate::capture;
 use crate::current_context::{current, current_device};
 use crate::guard::api;
@@ -56,8 +56,19 @@ fn nothing(attribute: c_int) -> Figure {
     }
 }
 
-fn put(data: OutAny<'_>, figure: Figure) -> Result {
-    // SAFETY: an answer is long for what CUDA types as a pointer, a size or an id, else an int.
+/// Answers an attribute of a pointer with the answer, or with that of `without` where the pointer has
+/// none.
+fn put(
+    data: OutAny<'_>,
+    attribute: c_int,
+    address: u64,
+    without: Option<fn(c_int) -> Figure>,
+) -> Result {
+    let figure = match (pointer_attribute(attribute, address), without) {
+        (Err(_), Some(without)) => without(attribute),
+        (found, _) => found?,
+    };
+    // SAFETY: both say a long for what CUDA types as a pointer, a size or an id, else an int.
     unsafe { data.put(figure) }
 }
 
@@ -154,23 +165,22 @@ api! {
     }
 
     fn cuPointerGetAttribute(data: OutAny<'_>, attribute: c_int, address: u64)
-        => put(data, pointer_attribute(attribute, address)?);
+        => put(data, attribute, address, None);
 
-    fn cuPointerGetAttributes(
-        count: Count<'_, c_uint>, attributes: List<'_, c_int>, data: List<'_, OutAny<'_>>, address: u64,
+    fn cuPointerGetAttributes<'c>(
+        count: Count<'c, c_uint>, attributes: List<'c, c_int>, data: List<'c, OutAny<'_>>, address: u64,
     ) {
-        if attributes.is_null() || data.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
+        attributes.check()?;
+        data.check()?;
         let count = count.whole();
         let mut asked = attributes.items(count)?.zip(data.items(count)?);
         asked.try_for_each(|(attribute, to)| {
-            put(to, pointer_attribute(attribute, address).unwrap_or_else(|_| nothing(attribute)))
+            put(to, attribute, address, Some(nothing))
         })
     }
 
-    fn cuPointerSetAttribute(_value: *const c_void, _attribute: c_int, address: u64) => range(address);
-    fn cuIpcGetMemHandle(_handle: *mut c_void, address: u64)
+    fn cuPointerSetAttribute(_value: Unused<'_>, _attribute: c_int, address: u64) => range(address);
+    fn cuIpcGetMemHandle(_handle: Unused<'_>, address: u64)
         => range(address).and(Status::NOT_SUPPORTED.err());
     fn cuIpcCloseMemHandle(_address: u64) => Status::NOT_SUPPORTED.err();
 }

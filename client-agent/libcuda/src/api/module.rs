@@ -21,8 +21,11 @@ use crate::settings::is_eager;
 use crate::stack::top;
 use crate::status::{Result, Status, note};
 
+/// How the part of an image that is wanted is kept.
+type Pack<'a> = fn(fatbin::Entry<'a>) -> fatbin::Entry<'static>;
+
 /// Where the PTX of an image is.
-fn source(from: Place<'_>, kept: bool) -> std::result::Result<Source, Wrong> {
+fn source<'a>(from: Place<'a>, pack: Pack<'a>) -> std::result::Result<Source, Wrong> {
     let bare = |status: Status| (status, "it is no image".to_owned());
     let found = image(from).map_err(bare)?;
     let missing = |has: String| {
@@ -30,11 +33,6 @@ fn source(from: Place<'_>, kept: bool) -> std::result::Result<Source, Wrong> {
             has,
             origin: origin(from),
         })
-    };
-    let pack = |entry: fatbin::Entry<'_>| match kept {
-        // SAFETY: a program that says that it keeps an image does so until the library is unloaded.
-        true => unsafe { std::mem::transmute::<fatbin::Entry<'_>, fatbin::Entry<'static>>(entry) },
-        false => entry.owned(),
     };
     let target = || target().map_err(bare);
     let chosen = |container, target| match fatbin::choose(container, target) {
@@ -69,14 +67,14 @@ fn source(from: Place<'_>, kept: bool) -> std::result::Result<Source, Wrong> {
 /// Loads an image for a context, or for none, which is null; writes the log where it is no image. PTX that is
 /// given as text is parsed, and loaded on the device, at once: what is wrong with it is the error of the call
 /// that brings it.
-fn load(
-    from: Place<'_>,
-    kept: bool,
+fn load<'a>(
+    from: Place<'a>,
+    pack: Pack<'a>,
     options: Options<'_>,
     device: Option<&Device>,
     context: Handle<Context>,
 ) -> Result<Arc<Library>> {
-    let source = source(from, kept).map_err(|(status, detail)| {
+    let source = source(from, pack).map_err(|(status, detail)| {
         options.log_error(&detail);
         note(status, detail);
         status
@@ -122,19 +120,19 @@ pub(super) fn target() -> Result<Target> {
 /// Loads an image on the current device: a module belongs to a context.
 fn load_module(module: &Out<'_, Handle<Library>>, from: Place<'_>, options: Options<'_>) -> Result {
     let device = current_device()?;
-    module.put_made(|| Ok(load(from, false, options, Some(device), top())?.handle))
+    module.put_made(|| Ok(load(from, fatbin::Entry::owned, options, Some(device), top())?.handle))
 }
 
 /// Loads an image that belongs to no context.
-fn load_library(
+fn load_library<'a>(
     library: &Out<'_, Handle<Library>>,
-    from: Place<'_>,
+    from: Place<'a>,
+    pack: Pack<'a>,
     options: Options<'_>,
-    kept: bool,
 ) -> Result {
     library.put_made(|| {
         let device = current_device().ok();
-        Ok(load(from, kept, options, device, Handle::NULL)?.handle)
+        Ok(load(from, pack, options, device, Handle::NULL)?.handle)
     })
 }
 
@@ -168,28 +166,35 @@ fn set_attribute(number: c_int, value: c_int, kernel: Handle<Kernel>, device: &D
 api! {
     fn cuModuleLoadData(module: Out<'_, Handle<Library>>, from: InAny<'_>) also cuModuleLoadFatBinary
         => load_module(&module, Place::at(from), Options::NONE);
-    fn cuModuleLoadDataEx(
-        module: Out<'_, Handle<Library>>, from: InAny<'_>, count: Count<'_, u32>, keys: List<'_, c_int>,
-        values: Values<'_>,
+    fn cuModuleLoadDataEx<'c>(
+        module: Out<'_, Handle<Library>>, from: InAny<'_>, count: Count<'c, u32>, keys: List<'c, c_int>,
+        values: Values<'c>,
     ) => load_module(&module, Place::at(from), Options { count, keys, values });
     fn cuModuleLoad(module: Out<'_, Handle<Library>>, path: Text<'_>)
         => load_module(&module, Place::within(&file(path.take()?)?), Options::NONE);
 
-    fn cuLibraryLoadData(
+    fn cuLibraryLoadData<'c, 'l>(
         library: Out<'_, Handle<Library>>, from: InAny<'_>,
-        keys: List<'_, c_int>, values: Values<'_>, count: Count<'_, u32>,
-        library_keys: List<'_, c_int>, library_values: Values<'_>, library_count: Count<'_, u32>,
+        keys: List<'c, c_int>, values: Values<'c>, count: Count<'c, u32>,
+        library_keys: List<'l, c_int>, library_values: Values<'l>, library_count: Count<'l, u32>,
     ) {
         let options = Options { count, keys, values };
         let of_library = Options { count: library_count, keys: library_keys, values: library_values };
-        load_library(&library, Place::at(from), options, of_library.is_kept())
+        if !of_library.is_kept() {
+            return load_library(&library, Place::at(from), fatbin::Entry::owned, options);
+        }
+        // SAFETY: this option says that the program keeps the image until the library is unloaded.
+        load_library(&library, unsafe { Place::kept(from) }, |entry| entry, options)
     }
 
-    fn cuLibraryLoadFromFile(
+    fn cuLibraryLoadFromFile<'c>(
         library: Out<'_, Handle<Library>>, path: Text<'_>,
-        keys: List<'_, c_int>, values: Values<'_>, count: Count<'_, u32>,
+        keys: List<'c, c_int>, values: Values<'c>, count: Count<'c, u32>,
         _library_keys: List<'_, c_int>, _library_values: Values<'_>, _library_count: Count<'_, u32>,
-    ) => load_library(&library, Place::within(&file(path.take()?)?), Options { count, keys, values }, false);
+    ) {
+        let options = Options { count, keys, values };
+        load_library(&library, Place::within(&file(path.take()?)?), fatbin::Entry::owned, options)
+    }
 
     fn cuModuleUnload(library: Handle<Library>) also cuLibraryUnload => unload(library, &process()?.devices);
     fn cuModuleGetFunction(function: Out<'_, Handle<Kernel>>, of: Handle<Library>, name: Text<'_>)
@@ -197,8 +202,8 @@ api! {
     fn cuModuleGetFunctionCount(count: Out<'_, u32>, module: Handle<Library>) also cuLibraryGetKernelCount
         => count.put(module.get()?.names()?.len() as u32);
 
-    fn cuModuleEnumerateFunctions(
-        functions: OutList<'_, Handle<Kernel>>, count: Count<'_, u32>, module: Handle<Library>,
+    fn cuModuleEnumerateFunctions<'c>(
+        functions: OutList<'c, Handle<Kernel>>, count: Count<'c, u32>, module: Handle<Library>,
     ) also cuLibraryEnumerateKernels {
         let devices = process()?.devices.len();
         let library = module.get()?;

@@ -1,29 +1,27 @@
 //! Nodes of graphs: adding them, and their parameters.
 
-use std::ffi::c_void;
-
-use crate::abi::{Count, Handle, In, List, Out};
+use crate::abi::{Count, Handle, In, List, Out, Unused};
 use crate::context::Context;
 use crate::copy3d::Copy3D;
 use crate::current_context::current_device;
 use crate::fill::Fill;
 use crate::graph::params::{
     AwaitedEvent, ChildGraph, HostParams, KernelParams, KernelParams2, NodeParams, Params,
-    RecordedEvent, Shown,
+    RecordedEvent, Shown, ShownKernel, ShownKernel2,
 };
 use crate::graph::{Exec, Graph, Node, Work};
 use crate::guard::api;
 use crate::status::{Result, Status};
 
 /// Where a new node goes: its handle's place, its graph, and what it comes behind.
-struct Place<'a>(
-    Out<'a, Handle<Node>>,
+struct Place<'o, 'c>(
+    Out<'o, Handle<Node>>,
     Handle<Graph>,
-    List<'a, Handle<Node>>,
-    Count<'a>,
+    List<'c, Handle<Node>>,
+    Count<'c>,
 );
 
-impl Place<'_> {
+impl Place<'_, '_> {
     fn add(self, work: impl FnOnce() -> Result<Work>) -> Result {
         let Self(node, graph, after, count) = self;
         current_device()?;
@@ -63,11 +61,11 @@ fn replace(work: &mut Work, new: Work) -> Result {
 macro_rules! nodes {
     ($($params:ty: $add:ident, $set:ident, $set_exec:ident $(, $get:ident: $shown:ty)? $([$context:ident])?;)*) => {$(
         api! {
-            fn $add(
+            fn $add<'c>(
                 node: Out<'_, Handle<Node>>,
                 graph: Handle<Graph>,
-                after: List<'_, Handle<Node>>,
-                count: Count<'_>,
+                after: List<'c, Handle<Node>>,
+                count: Count<'c>,
                 params: $params
                 $(, $context: Handle<Context>)?
             ) {
@@ -95,45 +93,45 @@ macro_rules! nodes {
 }
 
 nodes! {
-    In<'_, KernelParams>: cuGraphAddKernelNode, cuGraphKernelNodeSetParams, cuGraphExecKernelNodeSetParams,
-        cuGraphKernelNodeGetParams: KernelParams;
-    In<'_, KernelParams2>: cuGraphAddKernelNode_v2, cuGraphKernelNodeSetParams_v2,
-        cuGraphExecKernelNodeSetParams_v2, cuGraphKernelNodeGetParams_v2: KernelParams2;
-    In<'_, Copy3D>: cuGraphAddMemcpyNode, cuGraphMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams,
-        cuGraphMemcpyNodeGetParams: Copy3D [context];
+    In<'_, KernelParams<'_>>: cuGraphAddKernelNode, cuGraphKernelNodeSetParams, cuGraphExecKernelNodeSetParams,
+        cuGraphKernelNodeGetParams: ShownKernel;
+    In<'_, KernelParams2<'_>>: cuGraphAddKernelNode_v2, cuGraphKernelNodeSetParams_v2,
+        cuGraphExecKernelNodeSetParams_v2, cuGraphKernelNodeGetParams_v2: ShownKernel2;
+    In<'_, Copy3D<'_>>: cuGraphAddMemcpyNode, cuGraphMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams,
+        cuGraphMemcpyNodeGetParams: Copy3D<'static> [context];
     In<'_, Fill>: cuGraphAddMemsetNode, cuGraphMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams,
         cuGraphMemsetNodeGetParams: Fill [context];
-    In<'_, HostParams>: cuGraphAddHostNode, cuGraphHostNodeSetParams, cuGraphExecHostNodeSetParams,
-        cuGraphHostNodeGetParams: HostParams;
+    In<'_, HostParams<'_>>: cuGraphAddHostNode, cuGraphHostNodeSetParams, cuGraphExecHostNodeSetParams,
+        cuGraphHostNodeGetParams: HostParams<'static>;
     RecordedEvent: cuGraphAddEventRecordNode, cuGraphEventRecordNodeSetEvent,
         cuGraphExecEventRecordNodeSetEvent, cuGraphEventRecordNodeGetEvent: RecordedEvent;
     AwaitedEvent: cuGraphAddEventWaitNode, cuGraphEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent,
         cuGraphEventWaitNodeGetEvent: AwaitedEvent;
-    In<'_, NodeParams>: cuGraphAddNode, cuGraphNodeSetParams, cuGraphExecNodeSetParams;
+    In<'_, NodeParams<'_>>: cuGraphAddNode, cuGraphNodeSetParams, cuGraphExecNodeSetParams;
 }
 
 api! {
-    fn cuGraphAddNode_v2(
+    fn cuGraphAddNode_v2<'c>(
         node: Out<'_, Handle<Node>>,
         graph: Handle<Graph>,
-        after: List<'_, Handle<Node>>,
-        _data: *const c_void,
-        count: Count<'_>,
-        params: In<'_, NodeParams>,
+        after: List<'c, Handle<Node>>,
+        _data: Unused<'_>,
+        count: Count<'c>,
+        params: In<'_, NodeParams<'_>>,
     ) => Place(node, graph, after, count).add(|| params.work());
 
-    fn cuGraphAddEmptyNode(
+    fn cuGraphAddEmptyNode<'c>(
         node: Out<'_, Handle<Node>>,
         graph: Handle<Graph>,
-        after: List<'_, Handle<Node>>,
-        count: Count<'_>,
+        after: List<'c, Handle<Node>>,
+        count: Count<'c>,
     ) => Place(node, graph, after, count).add(|| Ok(Work::Empty));
 
-    fn cuGraphAddChildGraphNode(
+    fn cuGraphAddChildGraphNode<'c>(
         node: Out<'_, Handle<Node>>,
         graph: Handle<Graph>,
-        after: List<'_, Handle<Node>>,
-        count: Count<'_>,
+        after: List<'c, Handle<Node>>,
+        count: Count<'c>,
         child: ChildGraph,
     ) => Place(node, graph, after, count).add(|| child.work());
 

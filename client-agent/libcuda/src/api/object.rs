@@ -12,8 +12,8 @@ use crate::user_object::{UserObject, create, release, retain};
 const MOVE: c_uint = 1;
 
 api! {
-    fn cuUserObjectCreate(
-        object: Out<'_, Handle<UserObject>>, data: Data, destroy: Function<HostFunction>, count: c_uint,
+    fn cuUserObjectCreate<'c>(
+        object: Out<'_, Handle<UserObject>>, data: Data<'c>, destroy: Function<'c, HostFunction>, count: c_uint,
         _flags: c_uint,
     ) {
         let destroy = HostCall::new(destroy, data)?;

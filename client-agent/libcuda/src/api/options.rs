@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{Count, InOutList, List};
+use crate::abi::{Count, InOutList, List, Room};
 
 /// The `CUjit_option` that limits registers.
 const MAX_REGISTERS: c_int = 0;
@@ -61,13 +61,10 @@ impl Options<'_> {
             .value(size)
             .map_or(0, |room| room as usize as u32 as usize);
         let count = text.len().min(room.saturating_sub(1));
-        if !to.is_null() && room > 0 {
-            let to = to.cast::<u8>();
-            // SAFETY: the option of a log's buffer promises as many bytes as the option of its size says.
-            unsafe {
-                std::ptr::copy_nonoverlapping(text.as_ptr(), to, count);
-                to.add(count).write(0);
-            }
+        // SAFETY: the option of a log's buffer promises as many bytes as the option of its size says.
+        if let Ok(room @ [_, ..]) = unsafe { Room::at(to, room) } {
+            room[..count].copy_from_slice(&text.as_bytes()[..count]);
+            room[count] = 0;
         }
         let length = std::ptr::without_provenance_mut(count);
         self.values.set(self.count.whole(), place, length);
@@ -87,11 +84,5 @@ impl Options<'_> {
     /// Empties both logs.
     pub(super) fn log_nothing(self) {
         self.log_notes("");
-    }
-
-    /// The options of a link, which the program keeps until it destroys the link.
-    pub(super) fn of_link(self) -> Options<'static> {
-        // SAFETY: only a lifetime changes, and CUDA asks of programs that a link's options outlive it.
-        unsafe { std::mem::transmute::<Options<'_>, Options<'static>>(self) }
     }
 }

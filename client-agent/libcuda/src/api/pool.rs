@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::advice::{DEVICE, Location};
 use super::device::device;
-use crate::abi::{self, Handle, In, InAny, Out, OutAny};
+use crate::abi::{self, Handle, In, InAny, Out, OutAny, Unused};
 use crate::capture;
 use crate::current_context::current_device;
 use crate::device::Device;
@@ -78,19 +78,18 @@ api! {
 
     fn cuMemPoolSetAttribute(pool: Handle<MadePool>, attribute: c_int, value: InAny<'_>) {
         let (_, pool) = pool_handle::find(pool)?;
-        let figure = match pool::is_switch(attribute) {
-            // SAFETY: `is_switch` knows the attributes that CUDA types as an int.
-            true => Figure::Switch(unsafe { value.typed::<c_int>() }.take()?),
-            // SAFETY: CUDA types all other attributes that a program may set as 64 bits.
-            false => Figure::Bytes(unsafe { value.typed::<u64>() }.take()?),
+        // SAFETY: CUDA types switches as an int, and all else that a program may set as 64 bits.
+        let figure = match unsafe { value.take(pool::is_switch(attribute)) }? {
+            abi::Figure::Int(on) => Figure::Switch(on as c_int),
+            abi::Figure::Long(bytes) => Figure::Bytes(bytes),
         };
         pool.set(attribute, figure)
     }
 
-    fn cuMemPoolSetAccess(pool: Handle<MadePool>, _access: *const c_void, _count: usize)
+    fn cuMemPoolSetAccess(pool: Handle<MadePool>, _access: Unused<'_>, _count: usize)
         => pool_handle::find(pool);
 
-    fn cuMemPoolGetAccess(flags: Out<'_, c_int>, pool: Handle<MadePool>, _location: *const c_void) {
+    fn cuMemPoolGetAccess(flags: Out<'_, c_int>, pool: Handle<MadePool>, _location: Unused<'_>) {
         pool_handle::find(pool)?;
         // Reading and writing.
         flags.put(3)

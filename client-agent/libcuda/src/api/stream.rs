@@ -1,6 +1,6 @@
 //! Streams.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Mutex;
 
 use crate::abi::{Data, Function, Handle, In, Out};
@@ -16,7 +16,7 @@ use crate::stream::{Stream, number};
 use crate::work;
 
 /// `CUstreamCallback`.
-type Callback = unsafe extern "C" fn(Handle<Stream>, c_int, Data);
+type Callback = unsafe extern "C" fn(Handle<Stream>, c_int, *mut c_void);
 /// `CUlaunchAttributeValue`.
 pub(crate) type AttributeValue = [u64; 8];
 /// The attribute of a stream's priority.
@@ -112,14 +112,14 @@ api! {
 
     fn cuThreadExchangeStreamCaptureMode(mode: Out<'_, c_int>) => mode.put(0);
 
-    fn cuStreamAddCallback(
-        stream: Handle<Stream>, function: Function<Callback>, data: Data, _flags: c_uint,
+    fn cuStreamAddCallback<'c>(
+        stream: Handle<Stream>, function: Function<'c, Callback>, data: Data<'c>, _flags: c_uint,
     ) also cuStreamAddCallback_ptsz {
         capture::refuse(stream)?;
         let function = function.take()?;
         let status = work::sync(stream.device()?).map_or_else(|status| status.0, |()| 0);
         // SAFETY: the program names its function and data for this call, and the work ahead is done.
-        unsafe { function(stream, status, data) };
+        unsafe { function(stream, status, data.pointer()) };
         Ok(())
     }
 

@@ -1,19 +1,16 @@
 //! The parameters of nodes, as the driver API's structures have them.
 
-#![expect(
-    unsafe_code,
-    reason = "a union of structures, and pointers to parameters in them"
-)]
+#![expect(unsafe_code, reason = "a union of structures")]
 
 use std::ffi::{c_int, c_void};
 
 use super::recorded::{Graph, Launch, Work};
-use crate::abi::{Data, Function, Handle, HostCall, HostFunction, In, List};
+use crate::abi::{Data, Function, Handle, HostCall, HostFunction, In};
 use crate::context::Context;
 use crate::copy3d::Copy3D;
 use crate::event::Event;
 use crate::fill::Fill;
-use crate::launch::{Arguments, Shape};
+use crate::launch::{Arguments, Callee, Parameters, Shape};
 use crate::module::Kernel;
 use crate::status::{Result, Status};
 
@@ -40,18 +37,35 @@ impl<T: Params + Copy> Params for In<'_, T> {
 /// `CUDA_KERNEL_NODE_PARAMS`, which begins its later versions.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct KernelParams {
+pub(crate) struct KernelParams<'a> {
+    function: Callee<'a>,
+    shape: Shape,
+    pointers: Parameters<'a>,
+    extra: Parameters<'a>,
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS_v2` and `_v3`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct KernelParams2<'a> {
+    first: KernelParams<'a>,
+    kernel: Callee<'a>,
+    context: Handle<Context>,
+}
+
+/// The same structure as an answer: its pointers are for the program, and nobody follows them here.
+#[repr(C)]
+pub(crate) struct ShownKernel {
     function: Handle<Kernel>,
     shape: Shape,
     pointers: *const *const c_void,
     extra: *const *const c_void,
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS_v2` and `_v3`.
+/// The answer in the later versions.
 #[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct KernelParams2 {
-    first: KernelParams,
+pub(crate) struct ShownKernel2 {
+    first: ShownKernel,
     kernel: Handle<Kernel>,
     context: Handle<Context>,
 }
@@ -59,18 +73,18 @@ pub(crate) struct KernelParams2 {
 /// `CUDA_HOST_NODE_PARAMS`, which begins its later version.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct HostParams {
-    function: Function<HostFunction>,
-    data: Data,
+pub(crate) struct HostParams<'a> {
+    function: Function<'a, HostFunction>,
+    data: Data<'a>,
 }
 
 /// `CUDA_MEMCPY_NODE_PARAMS`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct CopyParams {
+struct CopyParams<'a> {
     flags: [c_int; 2],
     context: Handle<Context>,
-    copy: Copy3D,
+    copy: Copy3D<'a>,
 }
 
 /// The event that a node records.
@@ -91,35 +105,33 @@ pub(crate) struct ChildGraph(Handle<Graph>);
 /// `CUgraphNodeParams`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct NodeParams {
+pub(crate) struct NodeParams<'a> {
     kind: c_int,
     reserved: [c_int; 3],
-    params: ByKind,
+    params: ByKind<'a>,
 }
 
 /// By the kind of the node.
 #[repr(C)]
 #[derive(Clone, Copy)]
-union ByKind {
-    kernel: KernelParams2,
-    copy: CopyParams,
+union ByKind<'a> {
+    kernel: KernelParams2<'a>,
+    copy: CopyParams<'a>,
     fill: Fill,
-    host: HostParams,
+    host: HostParams<'a>,
     child: ChildGraph,
     awaited: AwaitedEvent,
     recorded: RecordedEvent,
 }
 
-impl Params for KernelParams {
+impl Params for KernelParams<'_> {
     fn work(&self) -> Result<Work> {
-        // SAFETY: a program that gives this structure promises of both what it does of a launch's.
-        let (pointers, extra) = unsafe { (List::at(self.pointers), List::at(self.extra)) };
-        let arguments = Arguments::new(self.function, pointers, extra);
+        let arguments = Arguments::new(self.function, self.pointers, self.extra);
         Ok(Work::Kernel(Launch::new(self.shape, arguments)?))
     }
 }
 
-impl Shown for KernelParams {
+impl Shown for ShownKernel {
     /// The pointers stay until the node's work changes.
     fn of(work: &Work) -> Result<Self> {
         let Work::Kernel(launch) = work else {
@@ -149,34 +161,34 @@ macro_rules! shown {
 }
 
 shown! {
-    Copy(copy) => Copy3D: *copy;
+    Copy(copy) => Copy3D<'static>: *copy;
     Fill(fill) => Fill: *fill;
     Record(event) => RecordedEvent: Self(*event);
     Wait(event) => AwaitedEvent: Self(*event);
 }
 
-impl Params for KernelParams2 {
+impl Params for KernelParams2<'_> {
     fn work(&self) -> Result<Work> {
         let mut params = self.first;
         // The kernel has either of two names.
-        if params.function.is_null() {
+        if params.function.kernel().is_null() {
             params.function = self.kernel;
         }
         params.work()
     }
 }
 
-impl Shown for KernelParams2 {
+impl Shown for ShownKernel2 {
     fn of(work: &Work) -> Result<Self> {
         Ok(Self {
-            first: KernelParams::of(work)?,
+            first: ShownKernel::of(work)?,
             kernel: Handle::NULL,
             context: crate::stack::top(),
         })
     }
 }
 
-impl Params for Copy3D {
+impl Params for Copy3D<'_> {
     fn work(&self) -> Result<Work> {
         self.node()
     }
@@ -191,13 +203,13 @@ impl Params for Fill {
     }
 }
 
-impl Params for HostParams {
+impl Params for HostParams<'_> {
     fn work(&self) -> Result<Work> {
         HostCall::new(self.function, self.data).map(Work::Host)
     }
 }
 
-impl Shown for HostParams {
+impl Shown for HostParams<'static> {
     fn of(work: &Work) -> Result<Self> {
         let Work::Host(call) = work else {
             return Err(Status::INVALID_VALUE);
@@ -227,9 +239,10 @@ impl Params for ChildGraph {
     }
 }
 
-impl Params for NodeParams {
+impl Params for NodeParams<'_> {
     fn work(&self) -> Result<Work> {
-        // SAFETY: the parameters are of the kind that the structure says; all of them are plain numbers.
+        // SAFETY: the program writes the parameters of the kind that it says; a function among them is one
+        // of its own, or null.
         unsafe {
             match self.kind {
                 0 => self.params.kernel.work(),
@@ -242,10 +255,10 @@ impl Params for NodeParams {
     }
 }
 
-impl NodeParams {
+impl NodeParams<'_> {
     /// Nodes that have nothing or a handle for parameters.
     fn of_handle(&self, kind: c_int) -> Result<Work> {
-        // SAFETY: a handle is a number, as what stands there for any other kind begins with one.
+        // SAFETY: any eight bytes are a handle, and the parameters of every kind begin with as many.
         let (child, awaited, recorded) =
             unsafe { (self.params.child, self.params.awaited, self.params.recorded) };
         match kind {

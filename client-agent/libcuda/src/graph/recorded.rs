@@ -18,7 +18,7 @@ use crate::user_object::UserObject;
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Kernel(Launch),
-    Copy(Copy3D),
+    Copy(Copy3D<'static>),
     Fill(Fill),
     Host(HostCall),
     /// The nodes of a graph of the node's own.

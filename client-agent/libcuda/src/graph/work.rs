@@ -64,10 +64,10 @@ impl Work {
     }
 }
 
-impl Copy3D {
+impl Copy3D<'_> {
     /// The copy as work of a graph; an array that it does not fit is an error now.
     pub(crate) fn node(self) -> Result<Work> {
         self.resolved()?;
-        Ok(Work::Copy(self))
+        Ok(Work::Copy(self.kept()))
     }
 }

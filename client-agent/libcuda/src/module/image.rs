@@ -5,9 +5,7 @@
     reason = "images come as bare pointers: their length is found in them"
 )]
 
-use std::ffi::CStr;
-
-use crate::abi::{InAny, List};
+use crate::abi::{InAny, List, Text, present};
 use crate::fatbin;
 use crate::status::{Result, Status};
 
@@ -45,6 +43,17 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// An image that stays beyond the call.
+    ///
+    /// # Safety
+    /// The program keeps it where it is, for as long as what is loaded of it.
+    pub(crate) unsafe fn kept(image: InAny<'_>) -> Place<'static> {
+        Place {
+            first: image.address().cast(),
+            bytes: None,
+        }
+    }
+
     /// A file's bytes.
     pub(crate) fn within(bytes: &'a [u8]) -> Self {
         Self {
@@ -75,7 +84,9 @@ impl<'a> Place<'a> {
     fn text(self) -> &'a [u8] {
         match self.bytes {
             // SAFETY: a text of which a program gives a bare pointer ends with a zero byte.
-            None => unsafe { CStr::from_ptr(self.first.cast()) }.to_bytes(),
+            None => unsafe { Text::at(self.first.cast()) }
+                .bytes()
+                .unwrap_or(&[]),
             Some(bytes) => bytes.split(|byte| *byte == 0).next().unwrap_or(bytes),
         }
     }
@@ -83,9 +94,7 @@ impl<'a> Place<'a> {
 
 /// Looks at an image: a PTX text, a cubin or fatbin, or the structure that points to a fatbin.
 pub(crate) fn image(place: Place<'_>) -> Result<Image<'_>> {
-    if place.first.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
+    present(place.first)?;
     match u32::from_le_bytes(place.head()) {
         // Only what is in the program's memory can point there.
         fatbin::WRAPPER if place.bytes.is_none() => wrapped(place),
@@ -129,7 +138,7 @@ fn wrapped<'a>(place: Place<'a>) -> Result<Image<'a>> {
 /// A fatbin, as long as it says.
 fn contained(place: Place<'_>) -> Result<&[u8]> {
     let room = place.room();
-    if place.first.is_null() || room < fatbin::HEADER {
+    if present(place.first).is_err() || room < fatbin::HEADER {
         return Err(Status::INVALID_IMAGE);
     }
     // SAFETY: a container begins with a header, and there is room for one.
@@ -150,10 +159,11 @@ pub(crate) fn origin(place: Place<'_>) -> Option<String> {
     };
     // SAFETY: the address is only compared; the name lives as long as the library, and is copied.
     let name = unsafe {
-        if libc::dladdr(place.first.cast(), &raw mut found) == 0 || found.dli_fname.is_null() {
-            return None;
+        match libc::dladdr(place.first.cast(), &raw mut found) {
+            0 => return None,
+            _ => Text::at(found.dli_fname),
         }
-        CStr::from_ptr(found.dli_fname)
     };
-    Some(name.to_string_lossy().into_owned())
+    let name = name.bytes().ok()?;
+    Some(String::from_utf8_lossy(name).into_owned())
 }

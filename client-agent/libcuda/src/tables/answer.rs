@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::storage::{self, Destructor};
-use crate::abi::{Function, Handle, InAny, Out};
+use crate::abi::{Data, Function, Handle, InAny, Out};
 use crate::api::{cuCtxGetCurrent, cuDevicePrimaryCtxRetain, cuModuleLoadData};
 use crate::context::Context;
 use crate::guard::guard;
@@ -54,11 +54,11 @@ pub(super) extern "C" fn thread_context(context: Out<'_, Handle<Context>>, kind:
 }
 
 /// Keeps a value with a context; null is the current one.
-pub(super) extern "C" fn put(
+pub(super) extern "C" fn put<'c>(
     context: Handle<Context>,
     key: usize,
-    value: usize,
-    destructor: Function<Destructor>,
+    value: Data<'c>,
+    destructor: Function<'c, Destructor>,
 ) -> c_int {
     guard("the runtime's tables", || {
         storage::put(context, key, value, destructor)

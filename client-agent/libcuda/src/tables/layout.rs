@@ -58,7 +58,7 @@ unknown! {
 /// Where a table begins.
 pub(super) struct Address(*const c_void);
 
-// SAFETY: as for the tables.
+// SAFETY: it is of a table, which is there for as long as the process and never changes.
 unsafe impl Sync for Address {}
 
 /// What the runtime uses of its interface: the primary context of a device; before 12.0, loading images.
@@ -135,7 +135,7 @@ extern "C" fn integrity(version: u32, seconds: u64, out: Out<'_, [u8; 16]>) -> c
             driver: driver_version() as u32,
             version,
             process: std::process::id(),
-            // SAFETY: the C library asks nothing of who calls it.
+            // SAFETY: it only reads which thread this is, and cannot fail.
             thread: unsafe { libc::pthread_self() } as u32,
             runtime: Integrity::runtime(),
             integrity: INTEGRITY.address(),

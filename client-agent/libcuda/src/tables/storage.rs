@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
-use crate::abi::{Function, Handle};
+use crate::abi::{Data, Function, Handle};
 use crate::context::Context;
 use crate::lock::lock;
 use crate::status::{Result, Status};
@@ -16,7 +16,7 @@ pub(super) type Destructor = unsafe extern "C" fn(Handle<Context>, usize, usize)
 /// A value and what ends it.
 struct Kept {
     value: usize,
-    destructor: Function<Destructor>,
+    destructor: Option<Destructor>,
 }
 
 /// By context and key.
@@ -27,17 +27,19 @@ static KEPT: LazyLock<Mutex<AllKept>> = LazyLock::new(Mutex::default);
 /// Most values of a process: a program cannot fill its memory with them by mistake.
 const MOST: usize = 1 << 20;
 
-pub(super) fn put(
+/// Keeps a value, with the destructor that the same call names for it.
+pub(super) fn put<'c>(
     context: Handle<Context>,
     key: usize,
-    value: usize,
-    destructor: Function<Destructor>,
+    value: Data<'c>,
+    destructor: Function<'c, Destructor>,
 ) -> Result {
     let context = context.or_current()?.handle;
     let mut kept = lock(&KEPT);
     if kept.len() >= MOST {
         return Err(Status::OUT_OF_MEMORY);
     }
+    let (value, destructor) = (value.pointer() as usize, destructor.get());
     kept.insert((context, key), Kept { value, destructor });
     Ok(())
 }
@@ -62,7 +64,7 @@ pub(crate) fn end(context: Handle<Context>) {
     };
     // Without the lock: they may keep or forget something themselves.
     for ((_, key), kept) in ended {
-        if let Some(destructor) = kept.destructor.get() {
+        if let Some(destructor) = kept.destructor {
             // SAFETY: a library that keeps a value names its destructor for this moment, once.
             unsafe { destructor(context, key, kept.value) };
         }
