@@ -1,7 +1,7 @@
 //! The record of a kernel key: its name, and how long its launches took. For people; nothing is
 //! decided by it.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::record::usage::KernelName;
 
@@ -15,7 +15,17 @@ const FINE_BITS: u32 = FINE.trailing_zeros();
 #[serde(transparent)]
 pub struct Spread {
     /// Bucket and count, in order.
+    #[serde(deserialize_with = "buckets")]
     buckets: Vec<(u16, u64)>,
+}
+
+/// Buckets of a stored record, in order. Those that no number is in do not count.
+fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u16, u64)>, D::Error> {
+    let stored: Vec<(u16, u64)> = Deserialize::deserialize(deserializer)?;
+    let mut spread = Spread::default();
+    let known = stored.iter().filter(|row| row.0 <= bucket(u64::MAX));
+    known.for_each(|(bucket, launches)| spread.add_to(*bucket, *launches));
+    Ok(spread.buckets)
 }
 
 /// The bucket of a number of nanoseconds.
@@ -45,17 +55,15 @@ impl Spread {
         }
         let at = self.buckets.partition_point(|row| row.0 < bucket);
         match self.buckets.get_mut(at) {
-            Some(row) if row.0 == bucket => row.1 += launches,
+            Some(row) if row.0 == bucket => row.1 = row.1.saturating_add(launches),
             _ => self.buckets.insert(at, (bucket, launches)),
         }
     }
 
-    /// Adds another's counts. Buckets that no number is in do not count.
+    /// Adds another's counts.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, launches) in &other.buckets {
-            if *bucket <= self::bucket(u64::MAX) {
-                self.add_to(*bucket, *launches);
-            }
+            self.add_to(*bucket, *launches);
         }
     }
 
@@ -97,8 +105,8 @@ impl KernelRecord {
             return;
         };
         self.bound(least, most);
-        self.launches += launches;
-        self.device_ns += device_ns;
+        self.launches = self.launches.saturating_add(launches);
+        self.device_ns = self.device_ns.saturating_add(device_ns);
         if least == most || between == 0 {
             return self.spread.add(device_ns / launches, launches);
         }
@@ -164,6 +172,32 @@ mod tests {
         }
         assert!(bucket(u64::MAX) < 500);
         assert!(middle(bucket(u64::MAX)) > u64::MAX / 8 * 7);
+    }
+
+    #[test]
+    fn a_stored_record_of_any_numbers_is_read() {
+        let most = bucket(u64::MAX);
+        let rows = [
+            (u16::MAX, 3),
+            (most, u64::MAX),
+            (most + 1, 5),
+            (2, 1),
+            (most, 9),
+        ];
+        let stored = rmp_serde::to_vec(&rows).unwrap();
+        let spread: Spread = rmp_serde::from_slice(&stored).unwrap();
+        assert_eq!(spread.buckets, [(2, 1), (most, u64::MAX)]);
+        assert_eq!(spread.percentile(100), Some(middle(most)));
+        let mut all = KernelRecord::default();
+        all.add(u64::MAX, u64::MAX, (u64::MAX, u64::MAX));
+        all.spread.merge(&spread);
+        let stored = rmp_serde::to_vec(&all).unwrap();
+        let read: KernelRecord = rmp_serde::from_slice(&stored).unwrap();
+        assert_eq!(read, all);
+        all.add(u64::MAX, u64::MAX, (1, u64::MAX));
+        all.merge(&read);
+        assert_eq!((all.launches, all.device_ns), (u64::MAX, u64::MAX));
+        assert!(all.percentile_ns(100) >= Some(middle(most)));
     }
 
     #[test]

@@ -104,7 +104,8 @@ pub struct KernelName {
     pub module: Option<ModuleId>,
 }
 
-/// Sums of use.
+/// Sums of use. Rows of a stored block may say anything, so none of the sums goes beyond what it holds:
+/// such rows do not add up to the totals, which who reads blocks checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UseTotals {
     /// Launches.
@@ -120,17 +121,17 @@ pub struct UseTotals {
 impl UseTotals {
     /// Adds what launches used.
     pub fn add_kernel(&mut self, row: &KernelUse) {
-        self.launches += row.launches;
-        self.device_ns += row.device_ns;
-        self.sm_ns += row.sm_ns;
+        self.launches = self.launches.saturating_add(row.launches);
+        self.device_ns = self.device_ns.saturating_add(row.device_ns);
+        self.sm_ns = self.sm_ns.saturating_add(row.sm_ns);
     }
 
     /// Adds other sums.
     pub fn add(&mut self, other: &Self) {
-        self.launches += other.launches;
-        self.device_ns += other.device_ns;
-        self.sm_ns += other.sm_ns;
-        self.byte_ms += other.byte_ms;
+        self.launches = self.launches.saturating_add(other.launches);
+        self.device_ns = self.device_ns.saturating_add(other.device_ns);
+        self.sm_ns = self.sm_ns.saturating_add(other.sm_ns);
+        self.byte_ms = self.byte_ms.saturating_add(other.byte_ms);
     }
 
     /// What these are more than others; `None` where they are less.
@@ -206,7 +207,8 @@ impl UsageBlock {
     pub fn sum(&self) -> UseTotals {
         let mut sum = UseTotals::default();
         self.kernels.iter().for_each(|row| sum.add_kernel(row));
-        sum.byte_ms = self.memory.iter().map(|row| row.byte_ms).sum();
+        let held = self.memory.iter().map(|row| row.byte_ms);
+        sum.byte_ms = held.fold(0, u64::saturating_add);
         sum
     }
 }
@@ -265,12 +267,12 @@ impl WorkerUsage {
     /// The number of the first block whose rows do not add up to its totals.
     pub fn missing(&self, whole: bool) -> Result<UseTotals, u64> {
         let mut missing = UseTotals::default();
-        let mut before = whole.then_some((0, UseTotals::default()));
+        let mut before = whole.then_some((0_u64, UseTotals::default()));
         for (number, sums) in &self.blocks {
             if let Some((last, known)) = before {
                 let grown = sums.totals.beyond(&known).ok_or(*number)?;
                 let gap = grown.beyond(&sums.rows).ok_or(*number)?;
-                if last + 1 == sums.begins && !gap.is_zero() {
+                if last.checked_add(1) == Some(sums.begins) && !gap.is_zero() {
                     return Err(*number);
                 }
                 missing.add(&gap);
@@ -352,6 +354,43 @@ mod tests {
         later.take(&block(3, 1, 9));
         assert_eq!(only(&later).missing(false), Ok(UseTotals::default()));
         assert_eq!(only(&later).missing(true).map(|it| it.launches), Ok(9));
+    }
+
+    #[test]
+    fn rows_of_the_highest_numbers_are_noticed() {
+        let mut block = block(u64::MAX, 1, 0);
+        let row = KernelUse {
+            launches: u64::MAX,
+            device_ns: u64::MAX,
+            sm_ns: u64::MAX,
+            ..block.kernels[0].clone()
+        };
+        block.kernels.push(row);
+        let row = MemoryUse {
+            byte_ms: u64::MAX,
+            ..block.memory[0].clone()
+        };
+        block.memory.push(row);
+        let mut usage = ClusterUsage::default();
+        assert!(usage.take(&block));
+        assert_eq!(only(&usage).missing(true), Err(u64::MAX));
+        let mut fold = Fold::default();
+        let next = UsageBlock {
+            number: 8,
+            ..block.clone()
+        };
+        fold.add(UsageBlock { number: 7, ..block });
+        fold.add(next);
+        let folded = fold.finish();
+        let [one] = folded.as_slice() else {
+            panic!("{folded:?}");
+        };
+        assert_eq!(
+            (one.kernels[1].launches, one.memory[0].byte_ms),
+            (u64::MAX, u64::MAX)
+        );
+        usage.take(one);
+        assert_eq!(only(&usage).missing(true), Err(8));
     }
 
     #[test]

@@ -7,6 +7,9 @@ use bus_schemas::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// No honest number of a worker's seal answer is higher; above it sums might not fit.
+pub(crate) const HIGHEST: u64 = 1 << 62;
+
 /// Estimated device times by kernel key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {

@@ -2,8 +2,9 @@
 
 use bus_schemas::subject::{Admin, Subjects, ToLeader};
 use bus_schemas::{
-    Chain, Column, Done, DoneReport, Incarnation, LeaderId, Outcome, SessionId, Tenant,
-    TenantSettings, WIRE_VERSION, WorkerBeat, encode,
+    Chain, Code, Column, Done, DoneReport, Failure, Grant, GrantKind, Incarnation, LeaderId,
+    Outcome, SealAnswer, SealPage, SealReply, SealedGrant, SealedName, SealedSession, SessionFault,
+    SessionId, Tenant, TenantSettings, WIRE_VERSION, Window, WorkerBeat, encode,
 };
 use proptest::prelude::*;
 use scheduler_leader_core::{Action, Config, Event, LeaderNode, StateSnapshot};
@@ -28,14 +29,19 @@ fn subjects() -> Vec<String> {
         subjects.admin(Admin::Hold),
         subjects.admin(Admin::Kill),
         subjects.admin(Admin::Drain),
-        format!(
-            "{}.leader.{}.{worker}",
-            subjects.cluster_inbox(),
-            LeaderId(1)
-        ),
+        seal_inbox(&subjects, worker),
         "wl.v1.lab.s.l.nonsense".into(),
         "elsewhere".into(),
     ]
+}
+
+/// Where a worker's answers to seals of [`leader`] go.
+fn seal_inbox(subjects: &Subjects, worker: Incarnation) -> String {
+    format!(
+        "{}.leader.{}.{worker}",
+        subjects.cluster_inbox(),
+        LeaderId(1)
+    )
 }
 
 /// A leader in its first term.
@@ -90,49 +96,208 @@ proptest! {
     ) {
         let (mut node, mut actions) = (leader(), Vec::new());
         let subjects = Subjects::new(&"lab".parse().unwrap());
-        let worker = Incarnation(7);
-        let beat = WorkerBeat {
-            v: WIRE_VERSION,
-            incarnation: worker,
-            gpu: 0,
-            epoch: 0,
-            leader: LeaderId(0),
-            device: String::new(),
-            capacity: u64::MAX,
-            draining: true,
-            properties: None,
-            group: None,
-            exclusive: false,
-            held: 0,
-            images: None,
-            weights: None,
-        };
+        let (worker, beat) = (WORKER, beat());
         node.message(2 * MS, &subjects.worker_beat(worker), None, &encode(&beat), &mut actions);
-        let reports: Vec<_> = rows.iter().map(|(position, session, received)| DoneReport {
-            position: *position,
-            session: SessionId(*session),
-            measured: u64::MAX,
-            received: *received,
-            outcome: Outcome::Void,
-            declared: 0,
+        let reports: Vec<_> = rows.iter().map(|(position, session, received)| {
+            report(*position, *session, *received, Outcome::Void)
         }).collect();
-        let (mut packed, mut none) = (Vec::new(), Vec::new());
-        let done = Done {
-            v: WIRE_VERSION,
-            epoch,
-            accepted,
-            chain: Chain::default(),
-            first,
-            reports: Column::pack(&reports, &mut packed),
-            received: Column::pack(&[], &mut none),
-            faults: Column::default(),
-            details: "",
-        };
+        let done = done(epoch, accepted, first, &reports);
         for round in 3..6 {
-            node.message(round * MS, &subjects.done(worker), None, &encode(&done), &mut actions);
+            node.message(round * MS, &subjects.done(worker), None, &done, &mut actions);
             node.handle(round * MS, Event::Timer, &mut actions);
         }
         prop_assert_eq!(node.leader().epoch(), Some(1));
         prop_assert_eq!(node.leader().scheduler().unwrap().global(), 0);
     }
+
+    /// Whatever numbers a worker is sealed with and reports then, the leader goes on.
+    #[test]
+    fn no_number_of_a_seal_answer_ends_a_leader(
+        numbers in prop::collection::vec(number(), 1..200),
+    ) {
+        let mut numbers = numbers.into_iter().cycle();
+        play_numbers(|| numbers.next().unwrap());
+    }
+}
+
+/// Numbers at the ends of what sums hold, and any other.
+fn number() -> impl Strategy<Value = u64> {
+    let edges = vec![0, 1, 2, 1 << 21, 1 << 31, 1 << 62, (1 << 62) + 1, 1 << 63];
+    prop_oneof![
+        prop::sample::select(edges),
+        Just(u64::MAX),
+        Just(u64::MAX - 1),
+        any::<u64>()
+    ]
+}
+
+#[test]
+fn a_seal_answer_of_the_highest_numbers_ends_no_leader() {
+    play_numbers(|| u64::MAX);
+}
+
+/// A worker is sealed with these numbers, and reports such: the leader stays, and goes on counting.
+fn play_numbers(mut next: impl FnMut() -> u64) {
+    let (mut node, mut actions) = (leader(), Vec::new());
+    let subjects = Subjects::new(&"lab".parse().unwrap());
+    let (inbox, dones) = (seal_inbox(&subjects, WORKER), subjects.done(WORKER));
+    let beats = subjects.worker_beat(WORKER);
+    node.message(2 * MS, &beats, None, &encode(&beat()), &mut actions);
+    let page = SealReply {
+        v: WIRE_VERSION,
+        sealed: None,
+        refused: None,
+        page: Some(SealPage {
+            epoch: 1,
+            leader: LeaderId(1),
+            after: 0,
+            tail: vec![sealed_grant(GrantKind::Run, &mut next)],
+            named: vec![sealed_name(&mut next)],
+        }),
+    };
+    node.message(3 * MS, &inbox, None, &encode(&page), &mut actions);
+    let sealed = SealReply {
+        page: None,
+        sealed: Some(seal_answer(&mut next)),
+        ..page
+    };
+    node.message(4 * MS, &inbox, None, &encode(&sealed), &mut actions);
+    for round in 5..12 {
+        let outcomes = [
+            Outcome::Ran,
+            Outcome::Void,
+            Outcome::Part,
+            Outcome::Closed,
+            Outcome::Part,
+        ];
+        let reports = outcomes.map(|outcome| report(next(), next(), next(), outcome));
+        let done = done(1, next(), next(), &reports);
+        node.message(round * MS, &dones, None, &done, &mut actions);
+        node.handle(round * MS, Event::Timer, &mut actions);
+    }
+    assert_eq!(node.leader().epoch(), Some(1));
+}
+
+fn sealed_grant(kind: GrantKind, next: &mut impl FnMut() -> u64) -> SealedGrant {
+    SealedGrant {
+        position: next(),
+        grant: Grant {
+            kind,
+            priority: 4,
+            global: next(),
+            session: SessionId(next()),
+            first: next(),
+            last: next(),
+            cost: next(),
+            declared: next(),
+            input: next(),
+            epoch: next(),
+        },
+    }
+}
+
+fn sealed_name(next: &mut impl FnMut() -> u64) -> SealedName {
+    SealedName {
+        tenant: "chat".parse().unwrap(),
+        session: SessionId(next()),
+        ordinal: next(),
+    }
+}
+
+fn sealed_session(next: &mut impl FnMut() -> u64) -> SealedSession {
+    SealedSession {
+        tenant: "chat".parse().unwrap(),
+        session: SessionId(next()),
+        ordinal: next(),
+        window: Window {
+            base: next(),
+            size: next(),
+        },
+        quota: next(),
+        nonce: next(),
+        accepted: next(),
+        done: next(),
+        received: next(),
+        closing: next() % 2 == 1,
+    }
+}
+
+fn seal_answer(next: &mut impl FnMut() -> u64) -> SealAnswer {
+    let kinds = [
+        GrantKind::Open,
+        GrantKind::Run,
+        GrantKind::Standing,
+        GrantKind::Close,
+    ];
+    SealAnswer {
+        v: WIRE_VERSION,
+        epoch: 1,
+        leader: LeaderId(1),
+        gpu: 0,
+        capacity: next(),
+        position: next(),
+        chain: Chain::default(),
+        global: next(),
+        reports: next(),
+        sessions: [(); 4].map(|()| sealed_session(next)).to_vec(),
+        outstanding: kinds.map(|kind| sealed_grant(kind, next)).to_vec(),
+        tail_epoch: next(),
+        tail_recorded: next(),
+        tail: kinds.map(|kind| sealed_grant(kind, next)).to_vec(),
+        ordinals: vec![("chat".parse().unwrap(), next())],
+        faults: vec![SessionFault {
+            session: SessionId(next()),
+            op: next(),
+            failure: Failure::new(Code::Quota, ""),
+        }],
+        named: vec![sealed_name(next)],
+        forgotten: Some((next(), next())),
+    }
+}
+
+const WORKER: Incarnation = Incarnation(7);
+
+fn beat() -> WorkerBeat {
+    WorkerBeat {
+        v: WIRE_VERSION,
+        incarnation: WORKER,
+        gpu: 0,
+        epoch: 0,
+        leader: LeaderId(0),
+        device: String::new(),
+        capacity: u64::MAX,
+        draining: true,
+        properties: None,
+        group: None,
+        exclusive: false,
+        held: 0,
+        images: None,
+        weights: None,
+    }
+}
+
+fn report(position: u64, session: u64, received: u64, outcome: Outcome) -> DoneReport {
+    DoneReport {
+        position,
+        session: SessionId(session),
+        measured: u64::MAX,
+        received,
+        outcome,
+        declared: 0,
+    }
+}
+
+fn done(epoch: u64, accepted: u64, first: u64, reports: &[DoneReport]) -> Vec<u8> {
+    let (mut packed, mut none) = (Vec::new(), Vec::new());
+    encode(&Done {
+        v: WIRE_VERSION,
+        epoch,
+        accepted,
+        chain: Chain::default(),
+        first,
+        reports: Column::pack(reports, &mut packed),
+        received: Column::pack(&[], &mut none),
+        faults: Column::default(),
+        details: "",
+    })
 }

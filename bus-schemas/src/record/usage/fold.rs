@@ -84,13 +84,13 @@ impl UsageBlock {
                 };
                 has.most_ns = has.most_ns.max(row.most_ns);
             }
-            has.launches += row.launches;
-            has.device_ns += row.device_ns;
-            has.sm_ns += row.sm_ns;
+            has.launches = has.launches.saturating_add(row.launches);
+            has.device_ns = has.device_ns.saturating_add(row.device_ns);
+            has.sm_ns = has.sm_ns.saturating_add(row.sm_ns);
         }
         for row in &next.memory {
             match self.memory.iter_mut().find(|has| has.tenant == row.tenant) {
-                Some(has) => has.byte_ms += row.byte_ms,
+                Some(has) => has.byte_ms = has.byte_ms.saturating_add(row.byte_ms),
                 None => self.memory.push(row.clone()),
             }
         }

@@ -12,7 +12,7 @@ use super::config::Config;
 use super::event::Action;
 use super::publisher::Publisher;
 use super::record_acks::RecordAcks;
-use crate::input::WorkerReport;
+use crate::input::{HIGHEST, WorkerReport};
 use crate::time::Nanos;
 
 /// Times, at most, that the wait doubles before grants unaccepted by a worker that is away are sent again.
@@ -129,12 +129,14 @@ impl GrantStream {
         next
     }
 
+    /// Goes on from what the worker has. Numbers that it cannot have come to are cut: a worker that
+    /// lies must not end the leader when it counts on from them.
     pub(super) fn seal(&mut self, answer: &SealAnswer) {
         self.sealed = true;
-        self.accepted = answer.position;
-        self.sent = answer.position;
+        self.accepted = answer.position.min(HIGHEST);
+        self.sent = self.accepted;
         self.chain = answer.chain;
-        self.reports = answer.reports;
+        self.reports = answer.reports.min(HIGHEST);
     }
 
     /// Takes the next grant.

@@ -11,12 +11,9 @@ use super::recent::Recent;
 use super::space::Space;
 use super::state::{Crowd, Granted, Life, Mark, SessionState, WorkerState};
 use crate::effect::{Effect, EndCause, Placed};
-use crate::input::WorkerReport;
+use crate::input::{HIGHEST, WorkerReport};
 use crate::policy::{Cut, FETCHED, Lanes, Limits, SliceQueue};
 use crate::slots::{SessionSlot, TenantSlot, WorkerSlot};
-
-/// No honest number is higher; above it sums might not fit.
-const HIGHEST: u64 = 1 << 62;
 
 impl Scheduler {
     pub(super) fn worker_sealed(
@@ -368,7 +365,7 @@ fn live_grants(session: &SealedSession, answer: &SealAnswer) -> Vec<Grant> {
         let own = grant.session == session.session && runs;
         if grant.kind == GrantKind::Standing {
             // What it ran is done already.
-            grant.first = grant.first.max(session.done + 1);
+            grant.first = grant.first.max(session.done.saturating_add(1));
         }
         let range = grant.first > session.done && grant.first <= grant.last;
         if own && range && grant.last <= need && sealed.position <= answer.position {
