@@ -63,7 +63,7 @@ impl Parcel {
     /// When there are not so many.
     #[expect(
         clippy::indexing_slicing,
-        reason = "to leave out what was never written would shift the bytes behind it"
+        reason = "callers ask for what they have written; to leave out what was not would shift the bytes behind it"
     )]
     pub fn slices(&self, offset: usize, len: usize) -> impl Iterator<Item = &[u8]> {
         assert!(offset + len <= self.total, "a parcel has its size");

@@ -54,7 +54,8 @@ impl<'a, R: Row> Column<'a, R> {
         })
     }
 
-    /// Packs rows into `out` (cleared first).
+    /// Packs rows into `out` (cleared first). They are taken as they are: one with a value that
+    /// [`Row::read`] refuses makes a column that nobody decodes, and that panics when it is iterated.
     pub fn pack<'r>(rows: impl IntoIterator<Item = &'r R>, out: &'a mut Vec<u8>) -> Self
     where
         R: 'r,
@@ -82,12 +83,12 @@ impl<'a, R: Row> Column<'a, R> {
     /// The rows in order.
     #[expect(
         clippy::expect_used,
-        reason = "a column is made of rows that were read once; to skip one would shift those behind it"
+        reason = "every row was read once, or was written by `pack`, by us; to skip one would shift those behind it"
     )]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = R> + 'a {
-        self.bytes
-            .chunks_exact(R::SIZE)
-            .map(|row| R::read(row).expect("every row was checked when the column was made"))
+        self.bytes.chunks_exact(R::SIZE).map(|row| {
+            R::read(row).expect("every row was read or written when the column was made")
+        })
     }
 }
 

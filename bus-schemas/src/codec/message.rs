@@ -93,7 +93,7 @@ fn clipped(error: &rmp_serde::decode::Error) -> String {
     impl fmt::Write for Clip {
         fn write_str(&mut self, text: &str) -> fmt::Result {
             let room = text.floor_char_boundary(ERROR_TEXT - self.0.len());
-            self.0.push_str(&text[..room]);
+            self.0.push_str(text.get(..room).unwrap_or_default());
             Ok(())
         }
     }

@@ -71,6 +71,15 @@ impl<'a> Ops<'a> {
     /// the first. Iterating over others panics.
     #[must_use]
     pub fn checked_before(descriptors: &'a [u8], blob: &'a [u8]) -> Self {
+        debug_assert!(
+            u32::try_from(descriptors.len() / DESCRIPTOR_BYTES).is_ok_and(|count| Self::new(
+                count,
+                descriptors,
+                blob
+            )
+            .is_ok()),
+            "these columns were not checked before"
+        );
         Self { descriptors, blob }
     }
 
@@ -89,7 +98,7 @@ impl<'a> Ops<'a> {
     /// The ops in order.
     #[expect(
         clippy::expect_used,
-        reason = "every op was read once; to skip one would give those behind it another's payload"
+        reason = "every op was read once, by `new`, for `checked_before` takes only what that found; to skip one would give those behind it another's payload"
     )]
     pub fn iter(&self) -> impl Iterator<Item = OpRef<'a>> + use<'a> {
         let mut blob = self.blob;

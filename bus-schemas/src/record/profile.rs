@@ -52,11 +52,13 @@ impl FromStr for ProfileHash {
     fn from_str(text: &str) -> Result<Self, IdError> {
         let bad = || IdError::NotHex(text.chars().take(80).collect());
         let mut hash = [0; 32];
-        if text.len() != 64 || !text.is_ascii() {
+        // To the parser of numbers a sign is none of the digits, but welcome.
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(bad());
         }
         for (byte, at) in hash.iter_mut().zip((0..).step_by(2)) {
-            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| bad())?;
+            let digits = text.get(at..at + 2).ok_or_else(bad)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| bad())?;
         }
         Ok(Self(hash))
     }
@@ -99,7 +101,13 @@ mod tests {
         );
         assert_ne!(hash, ProfileHash::of([(KernelKey(1), 5)]));
         assert!(ProfileHash::default().is_unknown() && !hash.is_unknown());
-        for bad in ["", "abc", &"x".repeat(64), &"é".repeat(32)] {
+        for bad in [
+            "",
+            "abc",
+            &"x".repeat(64),
+            &"+f".repeat(32),
+            &"é".repeat(32),
+        ] {
             assert!(bad.parse::<ProfileHash>().is_err(), "{bad}");
         }
     }

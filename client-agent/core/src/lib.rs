@@ -30,6 +30,10 @@
         clippy::expect_used,
         clippy::indexing_slicing,
         clippy::panic,
+        clippy::string_slice,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::unreachable,
         clippy::unwrap_used
     )
 )]

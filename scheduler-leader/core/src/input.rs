@@ -228,7 +228,7 @@ impl WorkerReport {
 }
 
 impl Default for WorkerReport {
-    #[expect(clippy::expect_used, reason = "a constant, which tests read")]
+    #[expect(clippy::expect_used, reason = "a constant, which a test below reads")]
     fn default() -> Self {
         Self {
             group: Self::GROUP.parse().expect("a name"),
@@ -276,5 +276,16 @@ impl<'de, R: Row> Deserialize<'de> for Rows<R> {
         let rows: Option<Vec<R>> = rows.collect();
         rows.map(Self)
             .ok_or_else(|| serde::de::Error::custom("rows that mean nothing"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_workers_that_say_nothing_is_a_name() {
+        let report = WorkerReport::default();
+        assert_eq!(report.group.as_str(), WorkerReport::GROUP);
     }
 }

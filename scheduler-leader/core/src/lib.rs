@@ -13,10 +13,14 @@
 #![cfg_attr(
     not(test),
     deny(
-        clippy::unwrap_used,
         clippy::expect_used,
+        clippy::indexing_slicing,
         clippy::panic,
-        clippy::indexing_slicing
+        clippy::string_slice,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::unreachable,
+        clippy::unwrap_used
     )
 )]
 

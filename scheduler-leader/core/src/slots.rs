@@ -144,7 +144,7 @@ impl<S: Slot, T> Index<S> for Arena<S, T> {
 
     #[expect(
         clippy::indexing_slicing,
-        reason = "the arena gave the slot out, and rows are never taken away"
+        reason = "this arena, or one with a row for each of its rows, gave the slot out, and rows are never taken away; a slot that may be none's goes through `find`"
     )]
     fn index(&self, slot: S) -> &T {
         &self.rows[slot.index()]
@@ -154,7 +154,7 @@ impl<S: Slot, T> Index<S> for Arena<S, T> {
 impl<S: Slot, T> IndexMut<S> for Arena<S, T> {
     #[expect(
         clippy::indexing_slicing,
-        reason = "the arena gave the slot out, and rows are never taken away"
+        reason = "this arena, or one with a row for each of its rows, gave the slot out, and rows are never taken away; a slot that may be none's goes through `find`"
     )]
     fn index_mut(&mut self, slot: S) -> &mut T {
         &mut self.rows[slot.index()]
