@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{
     GpuId, Incarnation, KernelKey, KernelName, KernelUse, MemoryUse, Tenant, Usage, UsageBlock,
-    UseTotals, WIRE_VERSION, limits,
+    UseTotals, WIRE_VERSION, invariant, limits,
 };
 
 /// Bytes of a block beside its rows and names, at most.
@@ -158,6 +158,13 @@ impl Ledger {
         block.last = cut.last;
         block.reports = Some(self.reports);
         blocks.push(self.close(block));
+        let tenants: u64 = usage.sessions.iter().map(|row| row.device_ns).sum();
+        let keys = self.totals.device_ns;
+        invariant!(
+            I10,
+            keys == tenants,
+            "{keys} device nanoseconds of kernel keys, {tenants} of tenants"
+        );
         blocks
     }
 

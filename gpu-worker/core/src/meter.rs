@@ -276,6 +276,7 @@ impl Meter {
 /// Makes do with `most` rows: those beyond are added up in their tenant's row of session 0, so
 /// that totals stay whole whatever a message can hold.
 pub fn fold(rows: &mut Vec<UsageRow>, most: usize) {
+    let before = sum(rows);
     let excess = rows.split_off(most.min(rows.len()));
     let mut sums: BTreeMap<Tenant, UsageRow> = BTreeMap::new();
     for each in excess {
@@ -291,6 +292,25 @@ pub fn fold(rows: &mut Vec<UsageRow>, most: usize) {
             None => rows.push(sum),
         }
     }
+    let after = self::sum(rows);
+    invariant!(
+        I10,
+        before == after,
+        "{before:?} in rows are {after:?} once they are added up"
+    );
+}
+
+/// Launches, SM-nanoseconds, device nanoseconds and byte-milliseconds of rows.
+fn sum(rows: &[UsageRow]) -> [u64; 4] {
+    rows.iter()
+        .fold([0; 4], |[launches, sm_ns, device_ns, byte_ms], row| {
+            [
+                launches + row.launches,
+                sm_ns + row.sm_ns,
+                device_ns + row.device_ns,
+                byte_ms + row.byte_ms,
+            ]
+        })
 }
 
 fn add(sum: &mut UsageRow, row: &UsageRow) {

@@ -303,6 +303,12 @@ impl Pager {
             charge.0,
             charge.1
         );
+        let (device, own, grew) = (self.live, tenant.live, memory.live > before);
+        invariant!(
+            I8,
+            device <= capacity && (!grew || own <= quota),
+            "{device} bytes of {capacity} will be held, {own} of the tenant's {quota}"
+        );
         refused.map_or(MemoryDecision::Fits, |(op, failure)| {
             MemoryDecision::Refused(op, failure)
         })
@@ -337,6 +343,12 @@ impl Pager {
         };
         memory.live += raised;
         self.live += raised;
+        let (live, capacity) = (self.live, self.capacity);
+        invariant!(
+            I8,
+            live <= capacity,
+            "{live} bytes of {capacity} stay held after a fault"
+        );
         self.device
             .set(now, self.device.resident - memory.usage.resident + resident);
         memory.usage.set(now, resident);

@@ -2,7 +2,7 @@
 
 use bus_schemas::{
     Epoch, GrantBatch, LeaderId, Leave, Lost, Outcome, Received, Refusal, SealedGrant,
-    SessionFault, SessionId, WIRE_VERSION,
+    SessionFault, SessionId, WIRE_VERSION, invariant,
 };
 
 use super::pending::KeptGrant;
@@ -60,6 +60,12 @@ impl Sequencer {
                 return;
             }
         }
+        let (told, obeyed) = ((batch.epoch, batch.leader), (self.epoch, self.leader));
+        invariant!(
+            I3,
+            told == obeyed,
+            "{told:?} is heard while {obeyed:?} is obeyed"
+        );
         if self.reports.acknowledge(batch.reports) {
             self.repeat_period = self.config.repeat_ns;
             self.repeat_at = None;

@@ -88,6 +88,8 @@ pub struct Sequencer {
     closings: VecDeque<(GpuPosition, u64)>,
     /// Positions started, voided or gone.
     begun: GpuPosition,
+    /// The epoch that granted the last of them.
+    begun_epoch: Epoch,
     ahead: BTreeMap<GpuPosition, (Grant, Option<OpenGrant>)>,
     tail: VecDeque<KeptGrant>,
     /// Of the positions that the leader has not said to be recorded, those kept no more.
@@ -150,6 +152,7 @@ impl Sequencer {
             open: None,
             closings: VecDeque::new(),
             begun: 0,
+            begun_epoch: 0,
             ahead: BTreeMap::new(),
             tail: VecDeque::new(),
             forgotten: None,

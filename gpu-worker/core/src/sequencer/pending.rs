@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{GpuPosition, Grant, OpNumber, Outcome, SealedGrant, Tenant};
+use bus_schemas::{GpuPosition, Grant, OpNumber, Outcome, SealedGrant, Tenant, invariant};
 
 use crate::Nanos;
 
@@ -35,8 +35,12 @@ impl Pending {
 
     /// Adds the next position.
     pub(super) fn push(&mut self, accepted: Accepted) {
-        let last = self.0.back().map(|last| last.position);
-        debug_assert!(last.is_none_or(|last| accepted.position == last + 1));
+        let (position, last) = (accepted.position, self.0.back().map(|last| last.position));
+        invariant!(
+            I2,
+            last.is_none_or(|last| position == last + 1),
+            "position {position} is kept behind {last:?}"
+        );
         self.0.push_back(accepted);
     }
 

@@ -34,6 +34,13 @@ impl Sequencer {
         open: Option<&OpenGrant>,
         actions: &mut Vec<Action>,
     ) -> bool {
+        let obeyed = self.epoch;
+        invariant!(
+            I3,
+            grant.epoch == obeyed,
+            "a grant of epoch {} is accepted while {obeyed} is obeyed",
+            grant.epoch
+        );
         self.close_standing(now, actions);
         let position = self.accepted + 1;
         if grant.kind == GrantKind::Open {
@@ -203,7 +210,13 @@ impl Sequencer {
             position == begun + 1,
             "position {position} begins behind {begun}"
         );
-        self.begun = position;
+        let (before, epoch) = (self.begun_epoch, grant.epoch);
+        invariant!(
+            I3,
+            epoch >= before,
+            "position {position} of epoch {epoch} begins behind one of {before}"
+        );
+        (self.begun, self.begun_epoch) = (position, epoch);
         if grant.kind != GrantKind::Standing {
             self.waiting_at[Lane::of(grant)] -= 1;
         }
