@@ -4,7 +4,7 @@ use bus_schemas::subject::{Admin, Subjects, ToLeader};
 use bus_schemas::{
     Chain, Code, Column, Done, DoneReport, Failure, Grant, GrantKind, Incarnation, LeaderId,
     Outcome, SealAnswer, SealPage, SealReply, SealedGrant, SealedName, SealedSession, SessionFault,
-    SessionId, Tenant, TenantSettings, WIRE_VERSION, Window, WorkerBeat, encode,
+    SessionId, Tenant, TenantSettings, WIRE_VERSION, Window, WorkerBeat, encode, limits,
 };
 use proptest::prelude::*;
 use scheduler_leader_core::{Action, Config, Event, LeaderNode, StateSnapshot};
@@ -134,6 +134,44 @@ fn number() -> impl Strategy<Value = u64> {
 #[test]
 fn a_seal_answer_of_the_highest_numbers_ends_no_leader() {
     play_numbers(|| u64::MAX);
+}
+
+/// A worker that says that its sessions share addresses, or have such as no leader gives out.
+#[test]
+fn sessions_whose_addresses_are_not_their_own_are_not_taken_in() {
+    let (mut node, mut actions) = (leader(), Vec::new());
+    let subjects = Subjects::new(&"lab".parse().unwrap());
+    let beats = subjects.worker_beat(WORKER);
+    node.message(2 * MS, &beats, None, &encode(&beat()), &mut actions);
+    let window = |at: u64, size: u64| Window {
+        base: limits::ADDRESS_FIRST + (at << 30),
+        size: size << 30,
+    };
+    let odd = Window {
+        base: limits::ADDRESS_FIRST + (8 << 30) + 1,
+        size: 1 << 30,
+    };
+    let windows = [window(0, 2), window(1, 1), window(2, 1), window(3, 0), odd];
+    let sessions = (1..).zip(windows).map(|(id, window)| SealedSession {
+        session: SessionId(id),
+        window,
+        ..sealed_session(&mut || 0)
+    });
+    let sealed = SealReply {
+        v: WIRE_VERSION,
+        refused: None,
+        page: None,
+        sealed: Some(SealAnswer {
+            sessions: sessions.collect(),
+            ..seal_answer(&mut || 0)
+        }),
+    };
+    let inbox = seal_inbox(&subjects, WORKER);
+    node.message(4 * MS, &inbox, None, &encode(&sealed), &mut actions);
+    let scheduler = node.leader().scheduler().unwrap();
+    let mut taken: Vec<_> = scheduler.sessions().map(|session| session.0).collect();
+    taken.sort_unstable();
+    assert_eq!(taken, [1, 3]);
 }
 
 /// A worker is sealed with these numbers, and reports such: the leader stays, and goes on counting.

@@ -7,7 +7,7 @@ use bus_schemas::{
 
 use super::apply::Scheduler;
 use super::shares::Denied;
-use super::state::{Flow, Granted, IDS, Life, Mark, SessionState, WorkerState};
+use super::state::{Flow, Granted, IDS, Life, Mark, SessionState};
 use crate::effect::{Effect, EndCause, Placed};
 use crate::policy::{ABSENT, Balance, Budget, Cut, Peak, Presence, SliceQueue, TagHeap};
 use crate::slots::{FlowSlot, SessionSlot, TenantSlot, WorkerSlot};
@@ -47,8 +47,12 @@ impl Scheduler {
         (nonce, device): (u64, u32),
         effects: &mut Vec<Effect>,
     ) {
-        let quota = self.quota(tenant, worker);
-        self.check_place(worker, window, quota);
+        let (quota, capacity) = (self.quota(tenant, worker), self.workers[worker].capacity);
+        invariant!(
+            I8,
+            quota <= capacity,
+            "a quota of {quota} of {capacity} bytes"
+        );
         let nonce = nonce.wrapping_add(u64::from(device));
         self.opened += 1;
         let id = SessionId(self.epoch << 24 | self.opened);
@@ -105,24 +109,6 @@ impl Scheduler {
         });
     }
 
-    /// Checks that a session's place is its own.
-    fn check_place(&self, worker: WorkerSlot, window: Window, quota: u64) {
-        let WorkerState {
-            capacity, space, ..
-        } = &self.workers[worker];
-        invariant!(
-            I8,
-            quota <= *capacity,
-            "a quota of {quota} of {capacity} bytes"
-        );
-        invariant!(
-            I9,
-            space.is_free(window),
-            "the addresses from {:#x} on are another session's",
-            window.base
-        );
-    }
-
     /// The tenant, and the workers and addresses of a request's sessions: of all or of none. No two
     /// of them have addresses in common, for one program uses them all.
     fn places(
@@ -174,6 +160,12 @@ impl Scheduler {
         flow.addresses = flow.addresses.saturating_add(session.window.size);
         let worker = &mut self.workers[session.worker];
         worker.sessions += 1;
+        invariant!(
+            I9,
+            worker.space.is_free(session.window),
+            "the addresses from {:#x} on are another session's",
+            session.window.base
+        );
         worker.space.insert(session.window);
         let (id, on, flow) = (session.id, session.worker, session.flow);
         let slot = match self.vacant.pop() {

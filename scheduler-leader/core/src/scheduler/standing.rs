@@ -4,7 +4,9 @@
 //! second one goes on behind it: two messages with one, and the foremost session's next op starts as
 //! it arrives all the same. To the session's accounts the two are one.
 
-use bus_schemas::{CloseReason, DoneReport, GpuPosition, GrantKind, OpNumber, Outcome, fold};
+use bus_schemas::{
+    CloseReason, DoneReport, GpuPosition, GrantKind, OpNumber, Outcome, fold, invariant,
+};
 
 use super::apply::{Scheduler, window};
 use super::standing_grant::Standing;
@@ -296,7 +298,13 @@ impl Scheduler {
         let before = (cost - last).saturating_add(excess);
         let weight = tenant.settings.weight;
         if lanes.flows(flow.priority).is_empty() {
-            let tag = flow.tag.max(lanes.now(flow.priority)) + virtual_time(before, weight);
+            let (priority, now) = (flow.priority, lanes.now(flow.priority));
+            let tag = flow.tag.max(now) + virtual_time(before, weight);
+            invariant!(
+                I7,
+                tag >= now,
+                "the virtual time of priority {priority} goes back"
+            );
             lanes.granted(&self.settings.floors, flow.priority, tag, cost);
             lanes.discharge(flow.priority, cost);
             flow.tag = tag + virtual_time(last, weight);

@@ -84,7 +84,11 @@ impl Scheduler {
         answer: &SealAnswer,
         effects: &mut Vec<Effect>,
     ) {
-        if self.session_index.contains_key(&session.session) {
+        // A worker that says that two of its sessions have an address in common lies: the leader
+        // gave none such out.
+        let free = self.workers[worker].space.is_free(session.window);
+        if !free || !session.window.is_valid() || self.session_index.contains_key(&session.session)
+        {
             return;
         }
         let tenant = self.tenant(&session.tenant);
