@@ -10,7 +10,7 @@ mod slices;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use bus_schemas::{ClusterSettings, LeaderId};
+use bus_schemas::{ClusterSettings, Invariant, LeaderId};
 use gpu_worker_core::sequencer::{Config, Identity};
 use sim_cluster::{
     ClientFact, ClientNode, Cluster, ClusterObserver, ClusterOptions, Fact, Factory, Jitter,
@@ -49,6 +49,8 @@ impl ClusterObserver for Complaints {
 
 /// Runs a scenario on a cluster.
 pub(crate) fn run(scenario: &Scenario) -> Result<ComparedRun, SimulationError> {
+    // Figures of a cluster that breaks its word are worth nothing.
+    Invariant::make_fatal();
     let place = Rc::new(Place::new(scenario)?);
     let books = Rc::new(RefCell::new(Books::new(scenario)));
     let jitter = Jitter::new(Random::of(scenario.seed, 1), scenario.bus, scenario.jitter);
