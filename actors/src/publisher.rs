@@ -2,37 +2,27 @@
 //! full.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use async_nats::{Client, Subject};
+use bus::{Backlog, Outgoing};
 use bytes::Bytes;
-use futures_util::FutureExt;
 
-/// Messages kept while the connection's queue is full. Those beyond are dropped: whatever matters is sent
-/// again.
+/// Messages kept while the connection's queue is full.
 const BACKLOG: usize = 8_192;
-
-struct Message {
-    subject: Subject,
-    reply: Option<Subject>,
-    payload: Bytes,
-}
-
-struct Inner {
-    client: Client,
-    backlog: VecDeque<Message>,
-}
 
 /// Publishes for actors of one thread. Clones share the backlog, so that what they publish keeps its
 /// order.
 #[derive(Clone)]
-pub(crate) struct BusPublisher(Rc<RefCell<Inner>>);
+pub(crate) struct BusPublisher {
+    client: Client,
+    backlog: Rc<RefCell<Backlog>>,
+}
 
 impl BusPublisher {
     pub(crate) fn new(client: Client) -> Self {
-        let backlog = VecDeque::new();
-        Self(Rc::new(RefCell::new(Inner { client, backlog })))
+        let backlog = Rc::new(RefCell::new(Backlog::new(BACKLOG)));
+        Self { client, backlog }
     }
 
     /// Publishes now, or as soon as there is room.
@@ -47,50 +37,16 @@ impl BusPublisher {
         reply: Option<Subject>,
         payload: impl Into<Bytes>,
     ) {
-        let message = Message {
-            subject,
+        let message = Outgoing {
             reply,
-            payload: payload.into(),
+            ..Outgoing::new(subject, payload)
         };
-        let inner = &mut *self.0.borrow_mut();
-        if inner.backlog.is_empty() && try_publish(&inner.client, &message) {
-            return;
-        }
-        if inner.backlog.len() < BACKLOG {
-            inner.backlog.push_back(message);
-        }
+        // Nobody has to be told of a backlog: the actors catch up by themselves.
+        self.backlog.borrow_mut().publish(&self.client, message);
     }
 
     /// Publishes what had to be kept; whether nothing is left.
     pub(crate) fn catch_up(&self) -> bool {
-        let inner = &mut *self.0.borrow_mut();
-        while let Some(message) = inner.backlog.front() {
-            if !try_publish(&inner.client, message) {
-                return false;
-            }
-            inner.backlog.pop_front();
-        }
-        true
-    }
-}
-
-/// Whether the message needs no further try.
-fn try_publish(client: &Client, message: &Message) -> bool {
-    let (subject, payload) = (message.subject.clone(), message.payload.clone());
-    let publish = async {
-        match message.reply.clone() {
-            Some(reply) => client.publish_with_reply(subject, reply, payload).await,
-            None => client.publish(subject, payload).await,
-        }
-    };
-    // The task's budget must not make a queue with room look full.
-    match tokio::task::unconstrained(publish).now_or_never() {
-        Some(Ok(())) => true,
-        Some(Err(error)) => {
-            // Too large, or the connection is closed for good: keeping it would not help.
-            tracing::warn!(subject = %message.subject, %error, "a message was not published");
-            true
-        }
-        None => false,
+        self.backlog.borrow_mut().catch_up(&self.client)
     }
 }

@@ -1,5 +1,6 @@
-//! The connection to the broker, the same for every role.
+//! The connection to the broker, and publishing on it without waiting, the same for every role.
 
+mod outgoing;
 mod rotation;
 mod silence;
 
@@ -13,6 +14,7 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+pub use outgoing::{Backlog, Outgoing};
 use rotation::{Rotation, pause};
 pub use silence::Silence;
 

@@ -15,7 +15,6 @@ mod error;
 mod module;
 mod observer;
 mod open;
-mod publish;
 mod serve;
 mod session;
 mod wait;

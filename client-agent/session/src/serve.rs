@@ -10,7 +10,6 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use crate::channel::SessionChannel;
-use crate::publish::publish;
 
 /// How long the connection may take to take a message.
 const STUCK: Duration = Duration::from_millis(200);
@@ -51,7 +50,7 @@ pub async fn serve(channel: Arc<SessionChannel>, subjects: Subjects, mut message
         while let Some(message) = channel.next_kept() {
             // Without a connection nothing takes messages, and the clock has to be looked at. This one
             // is lost then: the outbox sends again what is not acknowledged.
-            let published = publish(channel.client(), message);
+            let published = message.publish(channel.client());
             if tokio::time::timeout(STUCK, published).await.is_err() {
                 break;
             }

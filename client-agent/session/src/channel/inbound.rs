@@ -1,6 +1,7 @@
 //! The inbound half of a session's channel: messages, the state of the connection, the time.
 
 use async_nats::Client;
+use bus::Outgoing;
 use bus_schemas::subject::ToClient;
 use bus_schemas::{LeaderBeat, Rejected, decode};
 use bytes::Bytes;
@@ -8,7 +9,6 @@ use client_agent_core::{Event, Nanos};
 
 use super::outbound::SessionChannel;
 use crate::error::closed;
-use crate::publish::Outgoing;
 
 impl SessionChannel {
     /// Takes what arrived on a subject of the session's.
@@ -74,7 +74,7 @@ impl SessionChannel {
 
     /// The next message of the backlog.
     pub(crate) fn next_kept(&self) -> Option<Outgoing> {
-        self.lock().backlog.next()
+        self.lock().backlog.take_next()
     }
 
     pub(crate) fn client(&self) -> &Client {

@@ -9,6 +9,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use async_nats::{Client, Subject};
+use bus::{Backlog, Outgoing};
 use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
 use bus_schemas::{
     CloseReason, Code, Failure, Intent, KernelKey, ModuleHash, Op, OpNumber, Opened, ResultKind,
@@ -22,7 +23,9 @@ use super::state::{Addressees, ImageState, Inner, Slot};
 use crate::driver::Driver;
 use crate::error::{ClientError, closed};
 use crate::observer::Observer;
-use crate::publish::{Backlog, Outgoing};
+
+/// Messages kept while the connection takes no more. The outbox sends again what is not acknowledged.
+const BACKLOG: usize = 1_024;
 
 /// One session. Any thread may use it; ops are numbered in the order of the calls.
 pub struct SessionChannel {
@@ -84,7 +87,7 @@ impl SessionChannel {
                 slots: HashMap::new(),
                 images: HashMap::new(),
                 waiting: Vec::new(),
-                backlog: Backlog::default(),
+                backlog: Backlog::new(BACKLOG),
                 armed: Nanos::MAX,
                 lingering: false,
                 observer,
@@ -258,7 +261,7 @@ impl SessionChannel {
             Action::PublishClose { bytes } => {
                 let message = Outgoing {
                     reply: Some(to.notice.clone()),
-                    ..Outgoing::new(&to.close, bytes)
+                    ..Outgoing::new(to.close.clone(), bytes)
                 };
                 self.hand_over(inner, message);
             }
@@ -298,7 +301,7 @@ impl SessionChannel {
         let traced = op.filter(|_| inner.observer.traced());
         let message = Outgoing {
             headers: traced.and_then(|op| inner.observer.headers(op)),
-            ..Outgoing::new(subject, bytes)
+            ..Outgoing::new(subject.clone(), bytes)
         };
         self.hand_over(inner, message);
     }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::task::Waker;
 
 use async_nats::Subject;
+use bus::Backlog;
 use bus_schemas::{Failure, OpNumber};
 use bytes::Bytes;
 use client_agent_core::{Action, Addresses, Nanos, Outbox};
 
 use crate::observer::Observer;
-use crate::publish::Backlog;
 
 /// Where a session's messages go.
 pub(super) struct Addressees {
