@@ -5,23 +5,13 @@ use std::sync::Arc;
 use actix::{Context, Handler};
 use bus_schemas::{Code, Failure, ModuleHash, SessionId};
 use device::PreparedModule;
-use gpu_worker_core::images::{Answered, Arrival, ImageState as ModuleState, Released};
-use gpu_worker_core::sequencer::{Event, ImageState};
+use gpu_worker_core::images::{Answered, Arrival, ImageState, Released};
+use gpu_worker_core::sequencer::Event;
 
 use super::actor::{GpuWorker, Incoming};
 use super::device_thread::Command;
 use super::names::Module;
 use super::stager::Finished;
-
-/// An image's state as the sequencer knows it.
-pub(super) fn image_state<M>(state: &ModuleState<M>) -> ImageState<'_> {
-    match state {
-        ModuleState::Unknown => ImageState::Unknown,
-        ModuleState::Preparing => ImageState::Preparing,
-        ModuleState::Ready(_) => ImageState::Ready,
-        ModuleState::Refused(failure) => ImageState::Refused(failure),
-    }
-}
 
 impl Handler<Finished> for GpuWorker {
     type Result = ();
@@ -55,11 +45,11 @@ impl GpuWorker {
         let bytes = finished.bytes.len() as u64;
         let state = match self.images.arrived(session, hash, bytes) {
             Arrival::Stray => return,
-            Arrival::Denied(failure) => ModuleState::Refused(failure),
+            Arrival::Denied(failure) => ImageState::Refused(failure),
             Arrival::Prepare => {
                 let prepare = Command::Prepare(tenant.clone(), hash, finished.bytes);
                 self.device.command(prepare);
-                ModuleState::Preparing
+                ImageState::Preparing
             }
             Arrival::Known => self.images.state(&tenant, hash),
         };
@@ -67,7 +57,7 @@ impl GpuWorker {
             session,
             transfer,
             hash,
-            image: image_state(&state),
+            image: (&state).into(),
         };
         self.handle_event(event, &mut Incoming::Nothing);
     }

@@ -14,7 +14,6 @@ use gpu_worker_core::images::ImageState;
 use gpu_worker_core::sequencer::{BatchEvent, BatchFacts, ChunkEvent, Event};
 
 use super::actor::{GpuWorker, Incoming};
-use super::images::image_state;
 
 /// Malformed messages of one session are answered at most this often.
 const REJECT_APART: Duration = Duration::from_millis(10);
@@ -142,7 +141,7 @@ impl GpuWorker {
         let state = module.map_or(ImageState::Unknown, |hash| {
             self.images.known(tenant, hash, most)
         });
-        let image = image_state(&state);
+        let image = (&state).into();
         let event = ChunkEvent {
             tenant,
             session,

@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bus_schemas::{Failure, ModuleHash, SessionId, Tenant, limits};
 
 pub use crate::dispatch::ImageState;
+use crate::sequencer;
 use image::{Image, Share, too_much};
 use session::SessionImages;
 
@@ -32,6 +33,18 @@ use session::SessionImages;
 pub const UNUSED: u64 = 256 << 20;
 /// Bytes that an image takes beside the device's figure: its entries here.
 pub const ENTRY: u64 = 1 << 10;
+
+/// An image's state as the sequencer knows it.
+impl<'a, M> From<&'a ImageState<M>> for sequencer::ImageState<'a> {
+    fn from(state: &'a ImageState<M>) -> Self {
+        match state {
+            ImageState::Unknown => Self::Unknown,
+            ImageState::Preparing => Self::Preparing,
+            ImageState::Ready(_) => Self::Ready,
+            ImageState::Refused(failure) => Self::Refused(failure),
+        }
+    }
+}
 
 /// What is to be done with an image that has arrived whole.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -27,7 +27,10 @@ impl<D: SimDevice> WorkerNode<D> {
                 }
             }
             Action::Start(start) => self.begin(io, start),
-            Action::Close { session } => self.device.close(io, session),
+            Action::Close { session } => {
+                self.device.close(io, session);
+                self.release_images(session);
+            }
             Action::Stop { session } => self.stop(io, session),
             // Carried out where the bytes are.
             Action::Keep { .. } | Action::Store { .. } => {}
@@ -50,6 +53,7 @@ impl<D: SimDevice> WorkerNode<D> {
                 }
             }
             Action::Ended { session } => {
+                self.release_images(session);
                 self.sessions.remove(&session);
                 self.tell_dispatch(io, dispatch::Event::Gone { session });
             }
@@ -59,9 +63,12 @@ impl<D: SimDevice> WorkerNode<D> {
 
     /// A slice is started: its ops go with it, for the sequencer forgets them now.
     fn begin(&mut self, io: &mut Io, start: StartAction) {
-        let place = self.sessions.get(&start.session);
-        let kept = |number| place.and_then(|place| place.ops.get(&number).cloned());
-        let ops: Vec<D::Op> = (start.first..=start.last).map_while(kept).collect();
+        let mut ops: Vec<D::Op> = Vec::new();
+        if let Some(place) = self.sessions.get_mut(&start.session) {
+            place.started += 1;
+            let kept = |number| place.ops.get(&number).cloned();
+            ops.extend((start.first..=start.last).map_while(kept));
+        }
         if ops.len() as u64 != start.last + 1 - start.first {
             broken(io, "started a slice whose ops are not all kept");
         }
@@ -142,7 +149,7 @@ impl<D: SimDevice> WorkerNode<D> {
 
     fn beat(&mut self, io: &mut Io, beat: &BeatAction) {
         let incarnation = self.identity.incarnation;
-        let (images, weights) = (self.held_images(), self.weights());
+        let (images, weights) = (HeldImages(self.images.sample()), self.weights());
         let message = WorkerBeat {
             v: WIRE_VERSION,
             incarnation,
@@ -162,57 +169,9 @@ impl<D: SimDevice> WorkerNode<D> {
         io.publish(self.subjects.worker_beat(incarnation), encode(&message));
     }
 
-    /// Images that were given here, as far as a heartbeat names them.
-    fn held_images(&self) -> HeldImages {
-        let images = self.images.iter();
-        let images = images.map(|(tenant, hash)| (tenant.clone(), hash.short()));
-        HeldImages(images.take(limits::IMAGES).collect())
-    }
-
     fn weights(&self) -> Option<Weights> {
         let tenants = self.sessions.values().map(|kept| &kept.tenant);
         self.device.weights(&tenants.collect())
-    }
-
-    fn whole(
-        &mut self,
-        io: &mut Io,
-        session: SessionId,
-        transfer: u64,
-        module: Option<ModuleHash>,
-        known: bool,
-    ) {
-        let Some(place) = self.sessions.get_mut(&session) else {
-            return broken(io, "a transfer of no session is whole");
-        };
-        let Some(hash) = module else {
-            if let Some(staged) = place.transfers.get_mut(&transfer) {
-                staged.whole = true;
-            }
-            return;
-        };
-        if known {
-            return;
-        }
-        let image = place.transfers.remove(&transfer).unwrap_or_default().bytes;
-        let tenant = place.tenant.clone();
-        if ModuleHash::of(&image) == hash {
-            self.images.insert((tenant, hash));
-            let event = Event::Image {
-                session,
-                transfer,
-                hash,
-                image: ImageState::Ready,
-            };
-            return self.event(io, None, event);
-        }
-        let failure = Failure::new(Code::BadModule, "the image's hash is another");
-        let event = Event::Fault {
-            session,
-            op: 0,
-            failure: &failure,
-        };
-        self.event(io, None, event);
     }
 
     fn results(&mut self, io: &mut Io, session: SessionId, first: u64) {

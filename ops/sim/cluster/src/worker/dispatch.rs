@@ -12,9 +12,15 @@ impl<D: SimDevice> WorkerNode<D> {
         self.dispatch.handle(event);
         loop {
             let (sessions, images) = (&self.sessions, &self.images);
+            let core = &self.core;
             let look = |session| {
                 let place = sessions.get(&session)?;
-                Some(View::<D> { place, images })
+                Some(View::<D> {
+                    session,
+                    place,
+                    images,
+                    core,
+                })
             };
             match self.dispatch.next_action(look) {
                 Some(Action::Ask(mut claim)) => {
@@ -55,15 +61,19 @@ impl<D: SimDevice> WorkerNode<D> {
                 staged.extend(transfer.map(|transfer| (copy.transfer, transfer.bytes)));
             }
         }
+        let session = submission.start.session;
+        self.settle_slots(session, &submission.loaded, &submission.left);
         self.device.submit(io, SimSlice { submission, staged });
     }
 }
 
-/// A session as the dispatch reads it. The modelled device has every image at once, its functions
-/// are as many as one likes, and their blocks take no memory.
+/// A session as the dispatch reads it. On the modelled device a module has as many functions as
+/// one likes, and their blocks take no memory.
 struct View<'a, D: SimDevice> {
+    session: SessionId,
     place: &'a Kept<D::Op>,
-    images: &'a BTreeSet<(Tenant, ModuleHash)>,
+    images: &'a ImageTable<ModuleHash>,
+    core: &'a Sequencer,
 }
 
 impl<D: SimDevice> SessionReader for View<'_, D> {
@@ -87,19 +97,16 @@ impl<D: SimDevice> SessionReader for View<'_, D> {
     }
 
     fn image(&self, hash: ModuleHash) -> ImageState<ModuleHash> {
-        let given = (self.place.tenant.clone(), hash);
-        match self.images.contains(&given) {
-            true => ImageState::Ready(hash),
-            false => ImageState::Unknown,
-        }
+        self.images.state(&self.place.tenant, hash)
     }
 
-    fn has_image(&self, _: ModuleHash) -> bool {
-        true
+    fn has_image(&self, hash: ModuleHash) -> bool {
+        self.images.has(self.session, hash)
     }
 
-    fn denied(&self, _: ModuleHash, _: &[ModuleHash]) -> Option<Failure> {
-        None
+    fn denied(&self, hash: ModuleHash, others: &[ModuleHash]) -> Option<Failure> {
+        let most = self.core.modules_most(self.session);
+        self.images.denied(&self.place.tenant, hash, others, most)
     }
 
     fn kernel(&self, module: &ModuleHash, launch: &Launch) -> Option<LaunchNeeds> {

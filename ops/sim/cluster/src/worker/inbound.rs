@@ -1,5 +1,7 @@
 //! Messages that a worker hears.
 
+use gpu_worker_core::images::ImageState;
+
 use super::*;
 
 impl<D: SimDevice> WorkerNode<D> {
@@ -70,7 +72,7 @@ impl<D: SimDevice> WorkerNode<D> {
             return;
         };
         let kept: Vec<D::Op> = ops.iter().map(|op| D::keep(&op)).collect();
-        let is_given = |hash| self.images.contains(&(tenant.clone(), hash));
+        let is_given = |hash| self.images.is_given(tenant, hash);
         let facts = BatchFacts::of(batch.first, ops.iter().map(|op| op.op), is_given);
         let event = BatchEvent {
             tenant,
@@ -107,13 +109,9 @@ impl<D: SimDevice> WorkerNode<D> {
     }
 
     fn chunk(&mut self, io: &mut Io, tenant: &Tenant, session: SessionId, chunk: &DataChunk<'_>) {
-        let known = chunk
-            .module()
-            .is_some_and(|hash| self.images.contains(&(tenant.clone(), hash)));
-        let image = match known {
-            true => ImageState::Ready,
-            false => ImageState::Unknown,
-        };
+        let most = self.core.modules_most(session);
+        let known = |hash| self.images.known(tenant, hash, most);
+        let state = chunk.module().map_or(ImageState::Unknown, known);
         let event = ChunkEvent {
             tenant,
             session,
@@ -122,7 +120,7 @@ impl<D: SimDevice> WorkerNode<D> {
             offset: chunk.offset,
             bytes: chunk.bytes.len() as u64,
             module: chunk.module(),
-            image,
+            image: (&state).into(),
         };
         let mut actions = Vec::new();
         self.core.handle(io.now, Event::Chunk(event), &mut actions);

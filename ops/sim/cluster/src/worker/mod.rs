@@ -4,10 +4,11 @@
 mod actions;
 mod device;
 mod dispatch;
+mod images;
 mod inbound;
 mod usage;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bus_schemas::subject::{ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
@@ -16,9 +17,10 @@ use bus_schemas::{
     WorkerBeat, decode, encode, limits,
 };
 use gpu_worker_core::dispatch::Limits;
+use gpu_worker_core::images::ImageTable;
 use gpu_worker_core::sequencer::{
     Action, BatchEvent, BatchFacts, ChunkEvent, CompletedEvent, Config, Event, Identity,
-    ImageState, StartAction,
+    StartAction,
 };
 use gpu_worker_core::{Dispatch, Meter, Pager, Resources, SendOnChange, Sequencer};
 
@@ -75,6 +77,8 @@ struct Kept<O> {
     ops: BTreeMap<OpNumber, O>,
     transfers: BTreeMap<u64, Staged>,
     results: BTreeMap<u64, ModelAnswer>,
+    /// Slices that were started and have not completed.
+    started: u64,
 }
 
 /// One start of a worker.
@@ -83,7 +87,7 @@ pub struct WorkerNode<D: SimDevice> {
     identity: Identity,
     core: Sequencer,
     sessions: BTreeMap<SessionId, Kept<D::Op>>,
-    images: BTreeSet<(Tenant, ModuleHash)>,
+    images: ImageTable<ModuleHash>,
     device: D,
     // With their ops: the sequencer forgets those as soon as it has started them.
     dispatch: Dispatch<Vec<D::Op>, ModuleHash>,
@@ -120,7 +124,7 @@ impl<D: SimDevice> WorkerNode<D> {
             identity,
             core: Sequencer::new(settings.config, identity),
             sessions: BTreeMap::new(),
-            images: BTreeSet::new(),
+            images: ImageTable::default(),
             device,
             dispatch: Dispatch::new(limits),
             resources: resources(0, identity, sms, one_at_a_time),
@@ -205,6 +209,7 @@ impl<D: SimDevice> WorkerNode<D> {
                 };
                 self.event(io, None, Event::Completed(event));
                 self.answers.clear();
+                self.settle_images(end.start.session);
             }
         }
         self.work(io);
@@ -219,6 +224,7 @@ impl<D: SimDevice> WorkerNode<D> {
             ops: BTreeMap::new(),
             transfers: BTreeMap::new(),
             results: BTreeMap::new(),
+            started: 0,
         })
     }
 
