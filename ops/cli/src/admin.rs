@@ -23,6 +23,7 @@ use scheduler_leader_core::Placement;
 
 use crate::credentials::credentials;
 use crate::exit::{Unreachable, UsageError};
+use crate::output;
 use crate::settings::Settings;
 
 /// How long one question to the leader may take; it is asked again until the caller's patience
@@ -146,6 +147,33 @@ impl Administrator {
                     self.subjects.cluster()
                 ))),
             }
+        }
+    }
+
+    /// Waits until the leader's status is as it should be after a change; `late` says that it is not.
+    /// Without a leader the next one will read the change, as `unled` says.
+    ///
+    /// # Errors
+    /// [`Unreachable`] after this administrator's patience.
+    pub(crate) async fn obeyed(
+        &self,
+        unled: &str,
+        late: &str,
+        done: impl AsyncFn(Status) -> Result<bool>,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let Ok(status) = self.status(self.glance()).await else {
+                output::note(unled);
+                return Ok(());
+            };
+            if done(status).await? {
+                return Ok(());
+            }
+            if begun.elapsed() > self.patience() {
+                bail!(Unreachable(format!("{late} after {:?}", self.patience())));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 

@@ -1,15 +1,14 @@
 //! `warploom cluster`: how the cluster orders.
 
 use clap::Subcommand;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use bus_schemas::ClusterSettings;
+use anyhow::{Context, Result};
+use bus_schemas::{ClusterSettings, Status};
 
 use crate::admin::Administrator;
 use crate::calendar;
 use crate::cluster_settings::{CLUSTER_SETTINGS, ClusterSetting};
-use crate::exit::{Unreachable, UsageError};
+use crate::exit::UsageError;
 use crate::output;
 use crate::settings::Settings;
 use crate::table::{fitted, headed};
@@ -44,7 +43,7 @@ Examples:
 /// Runs a cluster command.
 ///
 /// # Errors
-/// [`Usage`] for settings that make no sense, [`Unreachable`] without a cluster.
+/// [`Usage`] for settings that make no sense, [`crate::exit::Unreachable`] without a cluster.
 pub async fn cluster(command: &ClusterCommand, settings: &Settings, json: bool) -> Result<()> {
     // What is wrong by itself is said without a cluster.
     let changes = match command {
@@ -75,27 +74,16 @@ fn read(change: &str) -> Result<(&'static ClusterSetting, Option<serde_json::Val
 
 /// Waits until the leader orders by the settings; without a leader, the next one will read them.
 async fn applied(administrator: &Administrator) -> Result<()> {
-    let begun = Instant::now();
-    loop {
-        let Ok(status) = administrator.status(administrator.glance()).await else {
-            output::note("no leader answers; the next one will order by these settings");
-            return Ok(());
-        };
+    let unled = "no leader answers; the next one will order by these settings";
+    let late = "the leader does not order by the new settings";
+    let done = async |status: Status| {
         let Some(orders_by) = status.settings else {
             output::note("the leader is of an earlier version and does not say what it orders by");
-            return Ok(());
+            return Ok(true);
         };
-        if orders_by == in_force(administrator).await? {
-            return Ok(());
-        }
-        if begun.elapsed() > administrator.patience() {
-            bail!(Unreachable(format!(
-                "the leader does not order by the new settings after {:?}",
-                administrator.patience()
-            )));
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        Ok(orders_by == in_force(administrator).await?)
+    };
+    administrator.obeyed(unled, late, done).await
 }
 
 /// What a leader makes of the settings: a pinned profile and what does not learn settle nothing.

@@ -3,16 +3,14 @@
 use clap::Subcommand;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
-use bus_schemas::{KernelKey, KernelRecord, ProfileStatus};
+use anyhow::Result;
+use bus_schemas::{KernelKey, KernelRecord, ProfileStatus, Status};
 use serde_json::{Value, json};
 
 use crate::admin::Administrator;
 use crate::calendar;
 use crate::commands::usage::kernel_text;
-use crate::exit::Unreachable;
 use crate::output;
 use crate::profiles::{Changes, ProfileVersion};
 use crate::settings::Settings;
@@ -64,7 +62,7 @@ const DIGITS: usize = 12;
 /// Runs a profile command.
 ///
 /// # Errors
-/// [`crate::exit::Usage`] where there is no such version, [`Unreachable`] without a cluster.
+/// [`crate::exit::Usage`] where there is no such version, [`crate::exit::Unreachable`] without a cluster.
 pub async fn profile(command: &ProfileCommand, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
     match command {
@@ -98,23 +96,10 @@ async fn applied(
     administrator: &Administrator,
     done: impl Fn(&ProfileStatus) -> bool,
 ) -> Result<()> {
-    let begun = Instant::now();
-    loop {
-        let Ok(status) = administrator.status(administrator.glance()).await else {
-            output::note("no leader answers; the next one will read it");
-            return Ok(());
-        };
-        if status.profile.as_ref().is_none_or(&done) {
-            return Ok(());
-        }
-        if begun.elapsed() > administrator.patience() {
-            bail!(Unreachable(format!(
-                "the leader orders by another profile after {:?}",
-                administrator.patience()
-            )));
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let unled = "no leader answers; the next one will read it";
+    let late = "the leader orders by another profile";
+    let done = async |status: Status| Ok(status.profile.as_ref().is_none_or(&done));
+    administrator.obeyed(unled, late, done).await
 }
 
 fn say(version: &ProfileVersion, what: &str, json: bool) -> Result<()> {
