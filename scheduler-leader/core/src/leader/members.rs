@@ -79,14 +79,14 @@ impl Members {
         }
     }
 
-    /// Our connection is up again: nobody was silent before now.
+    /// Our connection is up again: nobody was silent before now. Whose connection was closed may
+    /// have gone to the server that we left, and notices like us that it is cut off: silence alone
+    /// says that it is lost.
     pub(super) fn connected(&mut self, now: Nanos) {
         for seen_at in self.seen_at.values_mut() {
             *seen_at = now;
         }
-        for closed_at in self.closed_at.values_mut() {
-            *closed_at = now;
-        }
+        self.closed_at.clear();
     }
 
     /// A worker's connection was closed.
@@ -189,6 +189,12 @@ mod tests {
         // Of whom nothing is known, nothing is lost.
         members.closed(1_700 * MS, dead);
         assert_eq!(members.gone(9_000 * MS, &servers), []);
+        // It may have gone to the server that we left after it.
+        members.closed(2_000 * MS, moved);
+        members.connected(2_500 * MS);
+        assert_eq!(members.gone(9_000 * MS, &servers), []);
+        assert_eq!(members.silent(2_499 * MS), []);
+        assert_eq!(members.silent(2_500 * MS), [moved]);
     }
 
     #[test]

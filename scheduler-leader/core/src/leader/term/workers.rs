@@ -161,11 +161,15 @@ impl Term {
         above.then_some(TermEnd::Fenced { epoch })
     }
 
-    /// A worker's connection was closed.
+    /// A worker's connection was closed. Soon after ours came back that says nothing: the worker may
+    /// look for us as we did for it.
     pub(in crate::leader) fn worker_closed(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        if cx.now < cx.connected_at.saturating_add(cx.config.grace) {
+            return;
+        }
         if cx.config.cluster_of.is_some() {
             cx.members.closed(cx.now, worker);
-        } else if cx.now >= cx.connected_at.saturating_add(cx.config.grace) {
+        } else {
             self.lose(worker, cx);
         }
     }
