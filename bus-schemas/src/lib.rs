@@ -44,6 +44,7 @@ pub use control::drain::{Drain, Leave};
 pub use control::liveness::{
     Alive, CloseReason, CloseRequest, Hold, LeaderBeat, LeaderNotice, Lost, Rejected, WorkerBeat,
 };
+pub use control::memory::{MemoryAnswer, MemoryRequest};
 pub use control::opening::{OpenAnswer, OpenRequest, Opened};
 pub use control::placement::{Groups, HeldImages, OtherDevice, PlaceStatus, WeightSample, Weights};
 pub use control::properties::DeviceProperties;

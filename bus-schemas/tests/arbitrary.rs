@@ -61,6 +61,8 @@ plain!(
     Leave,
     Lost,
     Measured,
+    MemoryAnswer,
+    MemoryRequest,
     OpenAnswer,
     OpenRequest,
     Refusal,

@@ -28,6 +28,7 @@ mod order;
 mod partition;
 mod placement;
 mod preemption;
+mod quotas;
 mod run;
 mod sharing;
 mod silence;

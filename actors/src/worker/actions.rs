@@ -15,7 +15,7 @@ use gpu_worker_core::sequencer::{Action, BeatAction, Event, OpenAction, StartAct
 use super::actor::{GpuWorker, Incoming};
 use super::device_thread::Command;
 use super::pager::PagerMessage;
-use super::session_buffers::{KeptResult, SessionBuffers, Staging};
+use super::session_buffers::{KeptResult, SessionBuffers, Staging, StartedSlice};
 use super::stager::Job;
 use crate::publisher::BusPublisher;
 
@@ -314,7 +314,11 @@ impl GpuWorker {
             return;
         };
         let ops = held.take(start.first, start.last);
-        held.started.push_back((start.first, 0));
+        held.started.push_back(StartedSlice {
+            first: start.first,
+            last: start.last,
+            declared: 0,
+        });
         self.spans.started(start);
         self.handle_dispatch(dispatch::Event::Started(start, ops));
     }
@@ -322,6 +326,7 @@ impl GpuWorker {
     /// A session is being closed: what it has under way ends.
     fn on_stop(&mut self, session: SessionId) {
         let why = Failure::new(Code::SessionGone, "the session was closed");
+        self.pager.do_send(PagerMessage::Closing { session });
         self.device.command(Command::Stop(session, why.clone()));
         self.handle_dispatch(dispatch::Event::Stopped { session, why });
     }

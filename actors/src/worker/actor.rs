@@ -65,6 +65,7 @@ impl Identity {
         if properties.uuid == [0; 16] {
             properties.uuid = DeviceProperties::uuid_of(&settings.cluster, settings.gpu);
         }
+        properties.answers_memory = true;
         let group = settings.group.clone();
         Self {
             incarnation,

@@ -13,6 +13,7 @@ use super::actor::{Answers, GpuWorker, Incoming};
 use super::device_event::DeviceEvent;
 use super::device_thread::EventsReady;
 use super::pager::{PagerMessage, SliceUsage};
+use super::session_buffers::StartedSlice;
 
 /// How long the actor polls for the end of a small slice before it serves the bus again.
 const POLL: Duration = Duration::from_micros(30);
@@ -74,7 +75,11 @@ impl GpuWorker {
         let sizes: Vec<u64> = completion.results.iter().map(result_bytes).collect();
         let held = self.held.get_mut(&completion.session);
         let started = held.and_then(|held| held.started.pop_front());
-        let (first, declared) = started.unwrap_or_default();
+        let StartedSlice {
+            first,
+            last,
+            declared,
+        } = started.unwrap_or_default();
         let event = CompletedEvent {
             position: completion.position,
             session: completion.session,
@@ -101,6 +106,7 @@ impl GpuWorker {
         let kernels = completion.kernels.iter();
         SliceUsage {
             first,
+            last,
             session: completion.session,
             resident: completion.resident,
             faulted: completion.fault.is_some(),

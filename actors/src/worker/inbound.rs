@@ -7,13 +7,14 @@ use actix::{Context, StreamHandler};
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
     Batch, ClientState, DESCRIPTOR_BYTES, DataChunk, Failure, GrantBatch, Leave, Lost,
-    MessageError, Rejected, Seal, SessionId, Tenant, WIRE_VERSION, decode, encode,
+    MemoryRequest, MessageError, Rejected, Seal, SessionId, Tenant, WIRE_VERSION, decode, encode,
 };
 use bytes::Bytes;
 use gpu_worker_core::images::ImageState;
 use gpu_worker_core::sequencer::{BatchEvent, BatchFacts, ChunkEvent, Event};
 
 use super::actor::{GpuWorker, Incoming};
+use super::pager::PagerMessage;
 
 /// Malformed messages of one session are answered at most this often.
 const REJECT_APART: Duration = Duration::from_millis(10);
@@ -40,6 +41,7 @@ impl GpuWorker {
                     ToWorker::Batch => self.on_batch(&tenant, session, &message.payload),
                     ToWorker::Data => self.on_chunk(&tenant, session, &message.payload),
                     ToWorker::State => self.on_state(&tenant, session, &message.payload),
+                    ToWorker::Memory => self.on_memory(&tenant, session, &message.payload),
                 };
                 if let Err(error) = handled {
                     self.on_malformed(&tenant, session, error.into());
@@ -172,6 +174,29 @@ impl GpuWorker {
             state,
         };
         self.handle_event(event, &mut Incoming::Nothing);
+        Ok(())
+    }
+
+    /// The pager answers. A session whose open grant is accepted may ask, though the device has not
+    /// come to that grant: behind a long kernel it would wait for long.
+    fn on_memory(
+        &mut self,
+        tenant: &Tenant,
+        session: SessionId,
+        payload: &[u8],
+    ) -> Result<(), MessageError> {
+        let request: MemoryRequest = decode(payload)?;
+        let Some(quota) = self.core.quota(session, tenant) else {
+            return Ok(());
+        };
+        let message = PagerMessage::Request {
+            session,
+            tenant: tenant.clone(),
+            quota,
+            request,
+        };
+        // A client whose request finds no room asks again.
+        let _ = self.pager.try_send(message);
         Ok(())
     }
 

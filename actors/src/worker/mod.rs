@@ -194,6 +194,7 @@ impl Parts {
             resources: Resources::new(Pager::new(capacity), meter, device::SMALL_LAUNCH),
             began,
             outgoing: BusPublisher::new(client.clone()),
+            subjects: subjects.clone(),
             usage: subjects.usage(incarnation).into(),
             measured: subjects.measured(incarnation).into(),
             worker: worker.clone().recipient(),

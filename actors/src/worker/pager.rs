@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use actix::{Actor, AsyncContext, Context, Handler, Recipient};
 use async_nats::Subject;
-use bus_schemas::{GpuId, KernelName, OpNumber, SessionId, Tenant, encode};
+use bus_schemas::subject::{Subjects, ToClient};
+use bus_schemas::{GpuId, KernelName, MemoryRequest, OpNumber, SessionId, Tenant, encode};
 use gpu_worker_core::Resources;
 use gpu_worker_core::dispatch::{Claim, ClaimAnswer};
 use gpu_worker_core::ledger::{Cut, KernelRan};
@@ -22,6 +23,8 @@ use telemetry::Telemetry;
 const USAGE: Duration = Duration::from_millis(250);
 /// A usage block is not cut while so many wait to be recorded: the next one has it all.
 const WAITING: usize = 1;
+/// Between two looks at requests for memory that wait.
+const MEMORY: Duration = Duration::from_millis(20);
 const MEASURED: Duration = Duration::from_millis(100);
 /// Between two turns of kernels' records, and kernels in one.
 const RECORDS: Duration = Duration::from_secs(2);
@@ -41,8 +44,17 @@ pub(super) enum PagerMessage {
     Close { session: SessionId },
     /// A slice that needs memory is to run next; answered by an [`Admitted`].
     Admit(Claim),
-    /// A session is being closed: it waits for nothing any more.
+    /// A session's claim needs no answer any more.
     Withdraw { session: SessionId },
+    /// A session is being closed: all that it has will be free.
+    Closing { session: SessionId },
+    /// A client asks for memory; its session has begun, or is about to.
+    Request {
+        session: SessionId,
+        tenant: Tenant,
+        quota: u64,
+        request: MemoryRequest,
+    },
     /// Slices have completed; the last done report that was made of them.
     Completed(Vec<SliceUsage>, u64),
     /// What sessions are charged now, by what others did, and the bytes saved by sharing.
@@ -62,6 +74,7 @@ impl actix::Message for PagerMessage {
 /// A completed slice.
 pub(super) struct SliceUsage {
     pub(super) first: OpNumber,
+    pub(super) last: OpNumber,
     pub(super) session: SessionId,
     pub(super) resident: u64,
     pub(super) faulted: bool,
@@ -77,6 +90,7 @@ impl SliceUsage {
     fn completed(&self) -> CompletedSlice<'_> {
         CompletedSlice {
             first: self.first,
+            last: self.last,
             resident: self.resident,
             faulted: self.faulted,
             used: SliceUse {
@@ -102,6 +116,7 @@ pub(super) struct VramPager {
     pub(super) resources: Resources,
     pub(super) began: Instant,
     pub(super) outgoing: BusPublisher,
+    pub(super) subjects: Subjects,
     pub(super) usage: Subject,
     pub(super) measured: Subject,
     pub(super) worker: Recipient<Admitted>,
@@ -132,6 +147,14 @@ impl VramPager {
         self.telemetry.meters().usage(self.gpu, &usage);
         fold(&mut usage.sessions, ROWS);
         self.outgoing.publish(self.usage.clone(), encode(&usage));
+    }
+
+    /// Answers clients' requests for memory, as far as there are answers.
+    fn publish_memory(&mut self, now: u64) {
+        for (tenant, session, answer) in self.resources.memory_answers(now) {
+            let subject = self.subjects.to_client(&tenant, session, ToClient::Memory);
+            self.outgoing.publish(subject.into(), encode(&answer));
+        }
     }
 
     /// Hands the next usage blocks to the appender.
@@ -168,6 +191,7 @@ impl Actor for VramPager {
             pager.outgoing.catch_up();
             pager.publish_usage();
         });
+        ctx.run_interval(MEMORY, |pager, _| pager.publish_memory(pager.now()));
         ctx.run_interval(MEASURED, |pager, _| pager.publish_measured());
         ctx.run_interval(self.metering, |pager, _| pager.cut(false));
         ctx.run_interval(RECORDS, |pager, _| {
@@ -201,6 +225,16 @@ impl Handler<PagerMessage> for VramPager {
                 self.answer(answer);
             }
             PagerMessage::Withdraw { session } => self.resources.withdraw(session),
+            PagerMessage::Closing { session } => self.resources.closing(session),
+            PagerMessage::Request {
+                session,
+                tenant,
+                quota,
+                request,
+            } => {
+                self.resources.open(now, session, &tenant, quota);
+                self.resources.request(now, session, &request);
+            }
             PagerMessage::Completed(mut uses, reports) => {
                 let names = uses.iter_mut().flat_map(|used| used.names.drain(..));
                 self.resources.names(names);
@@ -223,6 +257,7 @@ impl Handler<PagerMessage> for VramPager {
                 self.cut(true);
             }
         }
+        self.publish_memory(now);
         let charged = self.resources.charged();
         self.resident.store(charged, Ordering::Relaxed);
     }

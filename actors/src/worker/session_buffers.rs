@@ -14,6 +14,15 @@ use device::OpSpan;
 
 use super::event_times::EventTimes;
 
+/// A slice that the device has not completed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StartedSlice {
+    pub(super) first: OpNumber,
+    pub(super) last: OpNumber,
+    /// What its ops declare, once the device has it.
+    pub(super) declared: u64,
+}
+
 /// Ops of one batch message that have not been started.
 #[derive(Debug)]
 struct KeptBatch {
@@ -125,8 +134,8 @@ pub(super) struct SessionBuffers {
     pub(super) events: EventTimes,
     /// Times of events in `results`.
     timed: usize,
-    /// First ops of the slices started and not completed, and what their ops declare.
-    pub(super) started: VecDeque<(OpNumber, u64)>,
+    /// The slices started and not completed.
+    pub(super) started: VecDeque<StartedSlice>,
 }
 
 impl SessionBuffers {
@@ -199,8 +208,8 @@ impl SessionBuffers {
     /// The ops of the started slice from op `first` on declare this.
     pub(super) fn declares(&mut self, first: OpNumber, declared: u64) {
         let mut started = self.started.iter_mut();
-        if let Some(slice) = started.find(|slice| slice.0 == first) {
-            slice.1 = declared;
+        if let Some(slice) = started.find(|slice| slice.first == first) {
+            slice.declared = declared;
         }
     }
 

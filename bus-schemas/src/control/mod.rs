@@ -4,6 +4,7 @@
 pub(crate) mod allowance;
 pub(crate) mod drain;
 pub(crate) mod liveness;
+pub(crate) mod memory;
 pub(crate) mod opening;
 pub(crate) mod placement;
 pub(crate) mod properties;

@@ -57,6 +57,10 @@ pub struct DeviceProperties {
     pub block_shared_optin: u32,
     /// Shared memory of a block that the device keeps for itself, bytes.
     pub block_shared_reserved: u32,
+    /// The worker answers [`crate::MemoryRequest`]s. One of a build before does not, and refuses an
+    /// allocation only when it comes to it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub answers_memory: bool,
     /// Shared memory of a multiprocessor, bytes.
     pub sm_shared: u32,
     /// Registers of a block.

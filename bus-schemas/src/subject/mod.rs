@@ -41,6 +41,8 @@ pub enum ToWorker {
     Data,
     /// [`crate::ClientState`].
     State,
+    /// [`crate::MemoryRequest`].
+    Memory,
 }
 
 /// What a tenant hears of one of its sessions.
@@ -54,6 +56,8 @@ pub enum ToClient {
     Leader,
     /// [`crate::Rejected`]: about a message that could not be read or belongs to no session.
     Error,
+    /// [`crate::MemoryAnswer`] from the worker.
+    Memory,
 }
 
 /// What administrators ask of the leader; requests.
@@ -170,6 +174,7 @@ impl Subjects {
             ToWorker::Batch => "batch",
             ToWorker::Data => "data",
             ToWorker::State => "state",
+            ToWorker::Memory => "memory",
         };
         format!("{}.t.{tenant}.up.w.{worker}.{session}.{verb}", self.root)
     }
@@ -182,6 +187,7 @@ impl Subjects {
             ToClient::Result => "result",
             ToClient::Leader => "leader",
             ToClient::Error => "error",
+            ToClient::Memory => "memory",
         };
         format!("{}.t.{tenant}.dn.{session}.{verb}", self.root)
     }

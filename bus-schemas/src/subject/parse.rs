@@ -92,6 +92,7 @@ impl Subjects {
                     "batch" => ToWorker::Batch,
                     "data" => ToWorker::Data,
                     "state" => ToWorker::State,
+                    "memory" => ToWorker::Memory,
                     _ => return None,
                 };
                 WorkerSubject::Tenant(tenant.parse().ok()?, session, what)
@@ -124,6 +125,7 @@ impl Subjects {
             "result" => ToClient::Result,
             "leader" => ToClient::Leader,
             "error" => ToClient::Error,
+            "memory" => ToClient::Memory,
             _ => return None,
         };
         tokens.next().is_none().then_some((session, what))
@@ -183,7 +185,12 @@ mod tests {
     fn what_workers_and_clients_hear_parses_back() {
         let (subjects, tenant) = subjects();
         let (worker, session) = (Incarnation(9), SessionId(7));
-        for what in [ToWorker::Batch, ToWorker::Data, ToWorker::State] {
+        for what in [
+            ToWorker::Batch,
+            ToWorker::Data,
+            ToWorker::State,
+            ToWorker::Memory,
+        ] {
             let subject = subjects.to_worker(&tenant, worker, session, what);
             let parsed = subjects.parse_worker(&subject);
             assert_eq!(

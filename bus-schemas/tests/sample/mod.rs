@@ -98,6 +98,12 @@ macro_rules! for_every_message {
             WorkerAck<'_>,
             $crate::sample::worker_ack(&mut Vec::new())
         );
+        $call!(
+            memory_request,
+            MemoryRequest,
+            $crate::sample::memory_request()
+        );
+        $call!(memory_answer, MemoryAnswer, $crate::sample::memory_answer());
         $call!(worker_beat, WorkerBeat, $crate::sample::worker_beat());
     };
 }
@@ -352,5 +358,28 @@ pub(crate) fn symbols_result(rows: &[u8]) -> DeviceResult<'_> {
         offset: 0,
         bytes: rows,
         events: Column::default(),
+    }
+}
+
+pub(crate) fn memory_request() -> MemoryRequest {
+    MemoryRequest {
+        v: V,
+        number: 3,
+        held: 4_096,
+        after: 12,
+        wanted: 2 << 20,
+        least: 8_192,
+    }
+}
+
+pub(crate) fn memory_answer() -> MemoryAnswer {
+    MemoryAnswer {
+        v: V,
+        number: 3,
+        committed: 8_192,
+        total: 8 << 30,
+        held: 4_096,
+        free: (8 << 30) - 4_096,
+        failure: Some(failure()),
     }
 }

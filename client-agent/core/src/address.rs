@@ -9,6 +9,11 @@ const GRAIN: u64 = 256;
 /// An allocation of at least this many bytes begins at a multiple of it.
 const LARGE: u64 = 2 << 20;
 
+/// What an allocation of so many bytes counts as.
+pub(crate) fn charged(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(GRAIN).unwrap_or(u64::MAX)
+}
+
 /// Picks the addresses of one session's allocations: best fit in the lower 15/16 of its window
 /// (the rest is the worker's). An address may be given out again as soon as it is freed, though
 /// earlier ops still use it: the session's ops run in order.
@@ -49,7 +54,7 @@ impl Addresses {
         addresses
     }
 
-    /// Bytes held now, as they were asked for.
+    /// Bytes held now: each allocation counts as a multiple of 256, as at the worker.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.held
@@ -65,11 +70,11 @@ impl Addresses {
         if bytes == 0 {
             return Err(Failure::new(Code::BadAddress, "an allocation of 0 bytes"));
         }
-        self.afford(bytes)?;
+        self.afford(charged(bytes))?;
         let align = if bytes >= LARGE { LARGE } else { GRAIN };
         let (address, need) = self.cut(bytes, align)?;
         self.live.insert(address, (need, bytes));
-        self.held += bytes;
+        self.held += need;
         Ok(address)
     }
 
@@ -195,7 +200,7 @@ impl Addresses {
             return Err(Failure::new(Code::BadAddress, detail));
         };
         self.live.remove(&address);
-        self.held -= asked;
+        self.held -= taken;
         self.give(address, taken);
         Ok(asked)
     }
@@ -373,7 +378,7 @@ mod tests {
                     }
                     live.push((address, bytes));
                 }
-                prop_assert_eq!(addresses.held(), live.iter().map(|(_, bytes)| bytes).sum::<u64>());
+                prop_assert_eq!(addresses.held(), live.iter().map(|(_, bytes)| charged(*bytes)).sum::<u64>());
             }
             for (address, _) in live {
                 addresses.free(address).unwrap();

@@ -41,6 +41,7 @@
 mod address;
 mod buffer;
 mod column;
+mod commitment;
 mod event;
 mod outbox;
 mod result;
@@ -49,5 +50,6 @@ mod run;
 mod transfer;
 
 pub use address::Addresses;
+pub use commitment::{Asked, Commitment, KnownMemory};
 pub use event::{Action, Event, Nanos, OutboxSettings, PushError};
 pub use outbox::Outbox;

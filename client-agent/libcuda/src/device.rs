@@ -79,6 +79,19 @@ impl Device {
         self.round_trips.load(Ordering::Relaxed)
     }
 
+    /// Bytes that the program may still allocate, and those that its tenant may have.
+    pub(crate) fn memory(&self) -> Result<(u64, u64)> {
+        let known = self.with(|session| session.channel().tenant_memory())?;
+        Ok(known.map_or_else(
+            || {
+                let held = self.with(|session| session.channel().held());
+                let all = self.properties.memory;
+                (all.saturating_sub(held), all)
+            },
+            |known| (known.free, known.total),
+        ))
+    }
+
     /// Allocates memory.
     pub(crate) fn alloc(&self, bytes: usize) -> Result<u64> {
         let whole = whole(bytes)?;

@@ -54,8 +54,8 @@ pub(crate) fn create(device: &Device, bytes: u64) -> Result<Handle<Physical>> {
         }
         false
     });
-    let held = device.with(|session| session.channel().held());
-    if bytes > device.properties.memory.saturating_sub(held + waiting) {
+    let (left, _) = device.memory()?;
+    if bytes > left.saturating_sub(waiting) {
         return Err(Status::OUT_OF_MEMORY);
     }
     Ok(Physical::table().add(Physical {

@@ -145,6 +145,8 @@ impl Peer {
                     self.result(tenant, session, number, op, kind, &bytes).await;
                 }
             }
+            // It says of no device that its worker answers.
+            ToWorker::Memory => {}
             ToWorker::Data => {
                 let chunk: DataChunk<'_> = decode(payload).expect("a chunk");
                 let total = chunk.total as usize;

@@ -5,12 +5,14 @@
 //! and when a session has ended, and at no other time.
 
 use bus_schemas::{
-    KernelKey, KernelName, KernelRecord, Measured, OpNumber, SessionId, Tenant, Usage, UsageBlock,
+    KernelKey, KernelName, KernelRecord, Measured, MemoryAnswer, MemoryRequest, OpNumber,
+    SessionId, Tenant, Usage, UsageBlock,
 };
 
 use crate::dispatch::{Claim, ClaimAnswer, Claims};
 use crate::ledger::Cut;
 use crate::meter::SliceUse;
+use crate::pager::{MemoryAction, MemoryRequested};
 use crate::{Meter, Nanos, Pager};
 
 /// A slice that has completed, to its end or to a fault.
@@ -18,6 +20,8 @@ use crate::{Meter, Nanos, Pager};
 pub struct CompletedSlice<'a> {
     /// Its first op.
     pub first: OpNumber,
+    /// Its last.
+    pub last: OpNumber,
     /// Bytes that its session holds now, as the device says.
     pub resident: u64,
     /// One of its ops failed.
@@ -34,6 +38,8 @@ pub struct Resources {
     claims: Claims,
     /// Bytes that sessions hold and that are stored once for several.
     saved: u64,
+    /// Answers to requests for memory that were not taken.
+    actions: Vec<MemoryAction>,
 }
 
 impl Resources {
@@ -45,10 +51,12 @@ impl Resources {
             meter,
             claims: Claims::new(small_launch),
             saved: 0,
+            actions: Vec::new(),
         }
     }
 
-    /// A session begins. A quota of 0 is the device's capacity.
+    /// A session begins, or is about to; again it changes nothing. A quota of 0 is the device's
+    /// capacity.
     pub fn open(&mut self, now: Nanos, session: SessionId, tenant: &Tenant, quota: u64) {
         self.pager.open(now, session, tenant, quota);
         self.meter.open(session, tenant);
@@ -71,6 +79,45 @@ impl Resources {
         self.claims.withdraw(session);
     }
 
+    /// A session's client asks for memory.
+    pub fn request(&mut self, now: Nanos, session: SessionId, request: &MemoryRequest) {
+        let requested = MemoryRequested {
+            session,
+            number: request.number,
+            held: request.held,
+            after: request.after,
+            wanted: request.wanted,
+            least: request.least,
+        };
+        self.pager.request(now, requested, &mut self.actions);
+    }
+
+    /// A session is being closed: all that it has will be free.
+    pub fn closing(&mut self, session: SessionId) {
+        self.pager.closing(session);
+    }
+
+    /// The answers to requests for memory that there are by now, and recalls: to whom, and what.
+    /// Something may have become free since, or the time to refuse have come.
+    pub fn memory_answers(&mut self, now: Nanos) -> Vec<(Tenant, SessionId, MemoryAnswer)> {
+        self.pager.settle(now, &mut self.actions);
+        let pager = &self.pager;
+        let answers = self.actions.drain(..).filter_map(|action| {
+            let (session, answer) = match action {
+                MemoryAction::Recall { session } => (session, pager.recall_message(session)?),
+                MemoryAction::Answer {
+                    session,
+                    number,
+                    committed,
+                    memory,
+                    refused,
+                } => (session, memory.answer(number, committed, refused)),
+            };
+            Some((pager.owner(session)?.clone(), session, answer))
+        });
+        answers.collect()
+    }
+
     /// Slices have completed, in this order: the answer to the open claim, if it has one now.
     pub fn completed<'a>(
         &mut self,
@@ -81,7 +128,7 @@ impl Resources {
             let session = slice.used.session;
             let (resident, faulted) = (slice.resident, slice.faulted);
             self.pager
-                .completed(now, slice.first, session, resident, faulted);
+                .completed(now, (slice.first, slice.last), session, resident, faulted);
             self.meter.completed(now, &slice.used);
         }
         self.claims.ask_again(&mut self.pager)

@@ -60,8 +60,8 @@ fn the_blocks_of_a_launch_count_while_it_runs_and_take_more_where_there_is_room(
         MemoryDecision::Fits
     );
     assert_eq!(pager.take_granted(), [(1, 6_144), (2, 0)]);
-    pager.completed(1, 2, SessionId(2), 0, false);
-    pager.completed(1, 1, SessionId(1), 1_024, false);
+    pager.completed(1, (2, 2), SessionId(2), 0, false);
+    pager.completed(1, (1, 1), SessionId(1), 1_024, false);
     assert_eq!(pager.charged_to(&a), 1_024, "given back");
     let decision = pager.admit(
         3,
@@ -92,10 +92,10 @@ fn memory_being_freed_is_waited_for_and_memory_held_is_not() {
         pager.admit(1, SessionId(1), &[alloc(1, 0, 4_096)]),
         MemoryDecision::Fits
     );
-    pager.completed(1, 1, SessionId(1), 4_096, false);
+    pager.completed(1, (1, 1), SessionId(1), 4_096, false);
     let late = pager.admit(2, SessionId(2), &[alloc(1, 0, 1)]);
     assert!(matches!(late, MemoryDecision::Refused(1, ref f) if f.code == Code::OutOfMemory));
-    pager.completed(1, 2, SessionId(2), 0, false);
+    pager.completed(1, (2, 2), SessionId(2), 0, false);
     assert_eq!(
         pager.admit(3, SessionId(1), &[Need::Free { address: 0 }]),
         MemoryDecision::Fits
@@ -108,7 +108,7 @@ fn memory_being_freed_is_waited_for_and_memory_held_is_not() {
         pager.admit(4, SessionId(2), &[alloc(2, 0, 4_096)]),
         MemoryDecision::Wait
     );
-    pager.completed(2, 3, SessionId(1), 0, false);
+    pager.completed(2, (3, 3), SessionId(1), 0, false);
     assert_eq!(
         pager.admit(4, SessionId(2), &[alloc(2, 0, 4_096)]),
         MemoryDecision::Fits
@@ -260,7 +260,7 @@ proptest! {
                         }
                     }
                     let resident = holders[&session].held.values().sum();
-                    pager.completed(now, position, SessionId(session), resident, faulted);
+                    pager.completed(now, (position, position), SessionId(session), resident, faulted);
                 }
                 Step::Recharge(changed) => {
                     let changed: Vec<_> = changed

@@ -44,6 +44,7 @@ fn free(op: OpNumber) -> Need {
 fn completed(session: u64, first: OpNumber, resident: u64) -> CompletedSlice<'static> {
     CompletedSlice {
         first,
+        last: first,
         resident,
         faulted: false,
         used: SliceUse {

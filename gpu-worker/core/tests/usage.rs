@@ -176,7 +176,7 @@ impl World {
         let resident = slot << 10;
         worker
             .pager
-            .completed(self.now, 0, session, resident, false);
+            .completed(self.now, (0, 0), session, resident, false);
         worker.open.add(&sum);
         self.ran.add(&sum);
         *self.by_tenant.entry(owner).or_default() += sum.sm_ns;

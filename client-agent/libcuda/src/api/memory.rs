@@ -151,9 +151,8 @@ api! {
 
     fn cuMemGetInfo_v2(free: Out<'_, usize>, total: Out<'_, usize>) {
         let device = current_device()?;
-        let held = device.with(|session| session.channel().held());
-        let all = device.properties.memory;
-        free.put(all.saturating_sub(held) as usize)?;
+        let (left, all) = device.memory()?;
+        free.put(left as usize)?;
         total.put(all as usize)
     }
 

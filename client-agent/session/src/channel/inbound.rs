@@ -1,5 +1,7 @@
 //! The inbound half of a session's channel: messages, the state of the connection, the time.
 
+use std::task::Waker;
+
 use async_nats::Client;
 use bus::Outgoing;
 use bus_schemas::subject::ToClient;
@@ -21,6 +23,10 @@ impl SessionChannel {
             },
             ToClient::Leader => match decode(payload) {
                 Ok(notice) => return self.handle(&mut inner, Event::LeaderNotice(&notice)),
+                Err(error) => Err(error),
+            },
+            ToClient::Memory => match decode(payload) {
+                Ok(answer) => return self.on_memory(&mut inner, &answer),
                 Err(error) => Err(error),
             },
             ToClient::Result => decode(payload).map(|part| Event::Result(part, payload)),
@@ -46,7 +52,13 @@ impl SessionChannel {
 
     /// The connection is back.
     pub fn reconnected(&self) {
-        self.handle(&mut self.lock(), Event::Reconnected);
+        let mut inner = self.lock();
+        self.handle(&mut inner, Event::Reconnected);
+        let now = self.now();
+        if let Some(commitment) = &mut inner.commitment {
+            commitment.hurry(now);
+        }
+        self.publish_memory(&mut inner);
     }
 
     /// The session's task has something to look at.
@@ -62,7 +74,13 @@ impl SessionChannel {
         let flush = std::mem::take(&mut inner.lingering) && inner.outbox.wants_flush();
         let event = if flush { Event::Flush } else { Event::Tick };
         self.handle(&mut inner, event);
-        let next = inner.outbox.next_wakeup();
+        self.publish_memory(&mut inner);
+        let memory = inner.commitment.as_ref().and_then(|it| it.next_wakeup());
+        if memory.is_some() {
+            // Those who wait for the answer look how long they have.
+            inner.waiting.drain(..).for_each(Waker::wake);
+        }
+        let next = inner.outbox.next_wakeup().into_iter().chain(memory).min();
         inner.armed = next.unwrap_or(Nanos::MAX);
         next
     }

@@ -1,23 +1,126 @@
-//! The addresses of a session's memory, and the ops that take and free them.
+//! A session's memory: its addresses, the worker's word on how much of it there may be, and the ops
+//! that take and free it.
 
-use bus_schemas::{Code, KernelKey, Op};
+use std::sync::MutexGuard;
+use std::task::{Poll, Waker};
+
+use bus_schemas::{Code, Failure, KernelKey, MemoryAnswer, Op, OpNumber};
+use client_agent_core::{Addresses, Asked, Commitment, KnownMemory, Nanos};
 
 use super::outbound::SessionChannel;
+use super::state::Inner;
 use crate::error::{ClientError, refused};
 
 impl SessionChannel {
-    /// Picks the addresses of an allocation and appends it.
+    /// Picks the addresses of an allocation and appends it. The worker is asked first where the
+    /// session may not hold so much yet.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] above the quota or the window, else as [`SessionChannel::push`].
+    /// [`ClientError::Refused`] where the tenant's quota, the device or the window has no room: the
+    /// session goes on. Else as [`SessionChannel::push`].
     pub fn alloc(&self, bytes: u64) -> Result<u64, ClientError> {
-        let address = self
-            .lock()
-            .addresses
-            .alloc(bytes)
-            .map_err(ClientError::Refused)?;
+        let address = self.with_room(bytes, |addresses| addresses.alloc(bytes))?;
         self.push(&Op::Alloc { address, bytes }, 0, &[], KernelKey(0))?;
         Ok(address)
+    }
+
+    /// Takes addresses once the session may hold so much more.
+    fn with_room<T>(
+        &self,
+        bytes: u64,
+        take: impl Fn(&mut Addresses) -> Result<T, Failure>,
+    ) -> Result<T, ClientError> {
+        let mut waits = false;
+        let taken = loop {
+            let mut inner = self.lock();
+            let held = inner.addresses.held();
+            let lacks = |it: &Commitment| bytes > 0 && !it.has_room(held, bytes);
+            match inner.commitment.as_mut().filter(|it| lacks(it)) {
+                None => break take(&mut inner.addresses).map_err(ClientError::Refused),
+                Some(commitment) if !waits => {
+                    waits = true;
+                    commitment.needs(bytes);
+                }
+                Some(_) => {}
+            }
+            let asked = |it: &mut Commitment, now, after| it.ask(now, held, after, bytes);
+            if let Err(error) = self.ask(inner, asked) {
+                break Err(error);
+            }
+        };
+        if waits && let Some(commitment) = &mut self.lock().commitment {
+            commitment.needs_no_more(bytes);
+        }
+        taken
+    }
+
+    /// Asks the worker and waits for the answer.
+    fn ask(
+        &self,
+        mut inner: MutexGuard<'_, Inner>,
+        ask: impl FnOnce(&mut Commitment, Nanos, OpNumber) -> Asked,
+    ) -> Result<(), ClientError> {
+        let (now, after) = (self.now(), inner.outbox.last());
+        let Some(commitment) = &mut inner.commitment else {
+            return Ok(());
+        };
+        let Asked { number, is_own } = ask(commitment, now, after);
+        self.publish_memory(&mut inner);
+        drop(inner);
+        let deadline = Nanos::try_from(self.deadline.as_nanos()).unwrap_or(Nanos::MAX);
+        self.driver.wait(std::future::poll_fn(|context| {
+            let mut inner = self.lock();
+            if let Some(failure) = inner.over.clone() {
+                return Poll::Ready(Err(ClientError::Session(failure)));
+            }
+            let Some(commitment) = &inner.commitment else {
+                return Poll::Ready(Ok(()));
+            };
+            if commitment.is_answered(number) {
+                let refusal = commitment.refusal(number).filter(|_| is_own).cloned();
+                return Poll::Ready(refusal.map_or(Ok(()), |it| Err(ClientError::Refused(it))));
+            }
+            if commitment.waits(self.now()) >= deadline {
+                let detail = "the worker did not answer a request for memory (client.deadline)";
+                return Poll::Ready(Err(refused(Code::Unanswered, detail)));
+            }
+            inner.waiting.push(context.waker().clone());
+            Poll::Pending
+        }))
+    }
+
+    /// The worker says what the session may hold.
+    pub(super) fn on_memory(&self, inner: &mut Inner, answer: &MemoryAnswer) {
+        let (now, held, after) = (self.now(), inner.addresses.held(), inner.outbox.last());
+        if let Some(commitment) = &mut inner.commitment {
+            commitment.answered(now, held, after, answer);
+        }
+        self.publish_memory(inner);
+        inner.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// What the session's tenant has of the device's memory, as the worker counts it; none where the
+    /// worker is of a build that does not say it.
+    ///
+    /// # Errors
+    /// The session's, and [`Code::Unanswered`] where the worker does not answer.
+    pub fn tenant_memory(&self) -> Result<Option<KnownMemory>, ClientError> {
+        let inner = self.lock();
+        if inner.commitment.is_none() {
+            return Ok(None);
+        }
+        let held = inner.addresses.held();
+        self.ask(inner, |it, now, after| it.look(now, held, after))?;
+        Ok(self.lock().commitment.as_ref().map(Commitment::known))
+    }
+
+    /// Something was freed: what is not used may be given back.
+    fn freed(&self, inner: &mut Inner) {
+        let (now, held, after) = (self.now(), inner.addresses.held(), inner.outbox.last());
+        if let Some(commitment) = &mut inner.commitment {
+            commitment.freed(now, held, after);
+        }
+        self.publish_memory(inner);
     }
 
     /// Frees the allocation that begins at `address`.
@@ -32,10 +135,12 @@ impl SessionChannel {
             return Err(refused(Code::BadAddress, detail));
         }
         self.push(&Op::Free { address }, 0, &[], KernelKey(0))?;
-        self.lock()
+        let mut inner = self.lock();
+        inner
             .addresses
             .free(address)
             .map_err(ClientError::Refused)?;
+        self.freed(&mut inner);
         Ok(())
     }
 
@@ -65,8 +170,7 @@ impl SessionChannel {
     /// [`ClientError::Refused`] where that is not reserved and free, or above the quota; else as
     /// [`SessionChannel::push`].
     pub fn map(&self, address: u64, bytes: u64) -> Result<(), ClientError> {
-        let made = self.lock().addresses.map(address, bytes);
-        made.map_err(ClientError::Refused)?;
+        self.with_room(bytes, |addresses| addresses.map(address, bytes))?;
         self.push(&Op::Alloc { address, bytes }, 0, &[], KernelKey(0))?;
         Ok(())
     }
@@ -80,8 +184,11 @@ impl SessionChannel {
         if self.lock().addresses.is_mapped(address) {
             self.push(&Op::Free { address }, 0, &[], KernelKey(0))?;
         }
-        let done = self.lock().addresses.unmap(address);
-        done.map(|_| ()).map_err(ClientError::Refused)
+        let mut inner = self.lock();
+        let done = inner.addresses.unmap(address);
+        done.map_err(ClientError::Refused)?;
+        self.freed(&mut inner);
+        Ok(())
     }
 
     /// Whether `bytes` bytes at `address` are the program's: within one allocation, or (where
@@ -103,7 +210,7 @@ impl SessionChannel {
         self.lock().addresses.range(address)
     }
 
-    /// Bytes allocated now, as they were asked for.
+    /// Bytes allocated now: each allocation counts as a multiple of 256.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.lock().addresses.held()

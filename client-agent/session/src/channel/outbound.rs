@@ -16,7 +16,9 @@ use bus_schemas::{
     Tenant, decode,
 };
 use bytes::Bytes;
-use client_agent_core::{Action, Addresses, Event, Nanos, Outbox, OutboxSettings, PushError};
+use client_agent_core::{
+    Action, Addresses, Commitment, Event, Nanos, Outbox, OutboxSettings, PushError,
+};
 use tokio::sync::Notify;
 
 use super::state::{Addressees, ImageState, Inner, Slot};
@@ -33,6 +35,8 @@ pub struct SessionChannel {
     pub(super) client: Client,
     pub(super) addressees: Addressees,
     pub(super) clock: Instant,
+    /// How long those that it waits for may be silent.
+    pub(super) deadline: Duration,
     /// Wakes the session's task.
     pub(super) wake: Notify,
     pub(super) driver: Driver,
@@ -63,6 +67,10 @@ impl SessionChannel {
         let (session, worker) = (opened.session, opened.incarnation);
         let to_worker = |what| Subject::from(subjects.to_worker(tenant, worker, session, what));
         let to_leader = |what| Subject::from(subjects.to_leader(tenant, what));
+        let properties = opened.properties.as_ref();
+        let asks = properties.is_some_and(|properties| properties.answers_memory);
+        // Who asks its worker takes the worker's word, which may become another.
+        let quota = if asks { u64::MAX } else { opened.quota };
         let settings = OutboxSettings {
             deadline: deadline.as_nanos().try_into().unwrap_or(Nanos::MAX),
             ..OutboxSettings::new(session, opened.epoch, opened.leader)
@@ -72,17 +80,20 @@ impl SessionChannel {
                 batch: to_worker(ToWorker::Batch),
                 data: to_worker(ToWorker::Data),
                 state: to_worker(ToWorker::State),
+                memory: to_worker(ToWorker::Memory),
                 intent: to_leader(ToLeader::Intent(session)),
                 close: to_leader(ToLeader::Close),
                 notice: subjects.to_client(tenant, session, ToClient::Leader).into(),
             },
             client,
             clock: Instant::now(),
+            deadline,
             wake: Notify::new(),
             driver,
             inner: Mutex::new(Inner {
                 outbox: Outbox::new(settings),
-                addresses: Addresses::new(opened.window, opened.quota),
+                addresses: Addresses::new(opened.window, quota),
+                commitment: asks.then(Commitment::default),
                 actions: Vec::new(),
                 slots: HashMap::new(),
                 images: HashMap::new(),
@@ -293,6 +304,25 @@ impl SessionChannel {
                 inner.ended = true;
                 inner.wake_all();
             }
+        }
+    }
+
+    /// Publishes what is due of the requests for memory.
+    pub(super) fn publish_memory(&self, inner: &mut Inner) {
+        let now = self.now();
+        let Some(commitment) = &mut inner.commitment else {
+            return;
+        };
+        let message = commitment.message(now);
+        let next = commitment.next_wakeup();
+        if let Some(message) = message {
+            self.publish(inner, &self.addressees.memory, message.into(), None);
+        }
+        if let Some(next) = next
+            && next < inner.armed
+        {
+            inner.armed = next;
+            self.wake.notify_one();
         }
     }
 

@@ -7,7 +7,7 @@ use async_nats::Subject;
 use bus::Backlog;
 use bus_schemas::{Failure, OpNumber};
 use bytes::Bytes;
-use client_agent_core::{Action, Addresses, Nanos, Outbox};
+use client_agent_core::{Action, Addresses, Commitment, Nanos, Outbox};
 
 use crate::observer::Observer;
 
@@ -16,6 +16,7 @@ pub(super) struct Addressees {
     pub(super) batch: Subject,
     pub(super) data: Subject,
     pub(super) state: Subject,
+    pub(super) memory: Subject,
     pub(super) intent: Subject,
     pub(super) close: Subject,
     pub(super) notice: Subject,
@@ -42,6 +43,8 @@ impl Slot {
 pub(super) struct Inner {
     pub(super) outbox: Outbox,
     pub(super) addresses: Addresses,
+    /// What the worker lets it hold; none where that is of a build that is not asked.
+    pub(super) commitment: Option<Commitment>,
     pub(super) actions: Vec<Action>,
     pub(super) slots: HashMap<OpNumber, Slot>,
     /// By transfer.

@@ -111,7 +111,7 @@ proptest! {
                 session: id, device_ns, launches: 1, sm_ns: 2 * device_ns, kernels: &[],
             };
             meter.completed(now, &used);
-            pager.completed(now, 0, id, device_ns, false);
+            pager.completed(now, (0, 0), id, device_ns, false);
             if closes {
                 meter.close(id, pager.close(now, id));
                 *session = 0;

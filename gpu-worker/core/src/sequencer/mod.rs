@@ -285,6 +285,15 @@ impl Sequencer {
         session.map_or(u64::MAX, |session| session.modules.bytes())
     }
 
+    /// The memory that a tenant may hold, as the open grant of its session here says, if that is
+    /// accepted and its close grant has not begun.
+    #[must_use]
+    pub fn quota(&self, session: SessionId, tenant: &Tenant) -> Option<u64> {
+        let session = self.sessions.get(&session)?;
+        let is_open = session.phase == session::Phase::Open && session.tenant == *tenant;
+        is_open.then_some(session.quota)
+    }
+
     /// Host bytes reserved for transfers that are not used yet.
     #[must_use]
     pub fn staged(&self) -> u64 {

@@ -30,7 +30,7 @@ fn pager(capacity: u64) -> Pager {
 fn freeing(pager: &mut Pager, claims: &mut Claims) {
     let full = claims.ask(pager, question(1, 1, &[alloc(1, 4_096)]));
     assert!(full.is_some_and(|answer| answer.refused.is_none()));
-    pager.completed(1, 1, SessionId(1), 4_096, false);
+    pager.completed(1, (1, 1), SessionId(1), 4_096, false);
     let address = 1 << 20;
     let free = claims.ask(pager, question(1, 2, &[Need::Free { address }]));
     assert!(free.is_some());
@@ -44,7 +44,7 @@ fn what_waits_is_answered_once_there_is_room() {
     assert_eq!((waits, claims.is_waiting()), (None, true));
     assert_eq!(claims.ask_again(&mut pager), None, "nothing has changed");
     assert!(claims.is_waiting());
-    pager.completed(2, 2, SessionId(1), 0, false);
+    pager.completed(2, (2, 2), SessionId(1), 0, false);
     let answer = claims.ask_again(&mut pager);
     let fits = ClaimAnswer {
         session: SessionId(2),

@@ -164,6 +164,8 @@ impl<P: ClientProgram> Runner<P> {
                     self.event(io, names, Event::LeaderNotice(&notice));
                 }
             }
+            // The simulated programs do not ask for memory before they allocate it.
+            ToClient::Memory => {}
             ToClient::Error => {
                 if let Ok(rejected) = decode::<Rejected>(bytes) {
                     self.event(io, names, Event::Error(rejected.failure));

@@ -59,6 +59,8 @@ impl<D: SimDevice> WorkerNode<D> {
                     self.event(io, None, event);
                 }
             }
+            // The simulated programs do not ask for memory before they allocate it.
+            ToWorker::Memory => {}
             ToWorker::Data => {
                 if let Ok(chunk) = decode::<DataChunk<'_>>(bytes) {
                     self.chunk(io, tenant, session, &chunk);

@@ -20,6 +20,7 @@ impl<D: SimDevice> WorkerNode<D> {
         };
         let slice = CompletedSlice {
             first: end.start.first,
+            last: end.start.last,
             resident,
             faulted: end.fault.is_some(),
             used,

@@ -1,0 +1,341 @@
+//! What a session may hold of its device's memory by its worker's word.
+//!
+//! Within the commitment allocations need no question. Beyond it the worker is asked, for somewhat more
+//! than is needed, and what is not used for long is given back. The worker may recall it before.
+
+use bus_schemas::{Failure, MemoryAnswer, MemoryRequest, OpNumber, WIRE_VERSION, encode};
+
+use crate::address::charged;
+use crate::event::Nanos;
+use crate::retry::Retry;
+
+/// First wait before a request is sent again, and the longest.
+const RESEND: (Nanos, Nanos) = (5_000_000, 200_000_000);
+/// Bytes that a session is committed beside what it holds: an eighth of that, within these bounds.
+const SPARE: (u64, u64) = (2 << 20, 64 << 20);
+
+/// What a tenant has of the device's memory, as the worker said last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KnownMemory {
+    /// Bytes that it may hold.
+    pub total: u64,
+    /// Bytes that its sessions have allocated.
+    pub held: u64,
+    /// Bytes that it may still allocate.
+    pub free: u64,
+}
+
+/// A request that is to be waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// Its number.
+    pub number: u64,
+    /// It was made for who asks now; else for somebody before, and its answer is theirs.
+    pub is_own: bool,
+}
+
+/// The state of a session's program at a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    bytes: u64,
+    after: OpNumber,
+}
+
+/// What is committed to a session. Messages for the worker are taken by [`Commitment::message`].
+#[derive(Debug)]
+pub struct Commitment {
+    committed: u64,
+    number: u64,
+    /// The request that is not answered, and when it was made.
+    asked: Option<(MemoryRequest, Nanos)>,
+    /// It is to be sent.
+    unsent: bool,
+    /// What the last request was refused with.
+    refused: Option<(u64, Failure)>,
+    known: KnownMemory,
+    /// Bytes that callers wait for.
+    needs: u64,
+    /// The worker wants back what is not used.
+    recalled: bool,
+    retry: Retry,
+}
+
+impl Default for Commitment {
+    fn default() -> Self {
+        Self {
+            committed: 0,
+            number: 0,
+            asked: None,
+            unsent: false,
+            refused: None,
+            known: KnownMemory::default(),
+            needs: 0,
+            recalled: false,
+            retry: Retry::new(RESEND.0, RESEND.1),
+        }
+    }
+}
+
+fn spare(bytes: u64) -> u64 {
+    (bytes / 8).clamp(SPARE.0, SPARE.1)
+}
+
+impl Commitment {
+    /// Whether a session that holds so much may allocate `bytes` more.
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self, held: u64, bytes: u64) -> bool {
+        held.saturating_add(charged(bytes)) <= self.committed
+    }
+
+    /// Asks for room for `bytes` more. A request on its way that raises the commitment is waited for
+    /// first.
+    pub fn ask(&mut self, now: Nanos, held: u64, after: OpNumber, bytes: u64) -> Asked {
+        let least = held.saturating_add(charged(bytes));
+        let raises = |request: &MemoryRequest| request.wanted > self.committed;
+        if let Some((request, _)) = self.asked.filter(|(request, _)| raises(request)) {
+            return Asked {
+                number: request.number,
+                is_own: false,
+            };
+        }
+        let wanted = least.saturating_add(spare(least));
+        self.request(now, Held { bytes: held, after }, wanted, least);
+        // Until the answer it takes no more.
+        self.committed = self.committed.min(held);
+        Asked {
+            number: self.number,
+            is_own: true,
+        }
+    }
+
+    /// Asks how things are; a request on its way will say it too.
+    pub fn look(&mut self, now: Nanos, held: u64, after: OpNumber) -> Asked {
+        if let Some((request, _)) = self.asked {
+            return Asked {
+                number: request.number,
+                is_own: false,
+            };
+        }
+        let (committed, at) = (self.committed, Held { bytes: held, after });
+        self.request(now, at, committed, held.min(committed));
+        Asked {
+            number: self.number,
+            is_own: true,
+        }
+    }
+
+    /// Something was freed: gives back what is not used, if that is much.
+    pub fn freed(&mut self, now: Nanos, held: u64, after: OpNumber) {
+        let unused = self.committed.saturating_sub(held);
+        if self.asked.is_none() && unused > 2 * spare(held) {
+            self.lower(now, Held { bytes: held, after }, spare(held));
+        }
+    }
+
+    /// A caller begins to wait for so many bytes: a recall leaves them here.
+    pub fn needs(&mut self, bytes: u64) {
+        self.needs = self.needs.saturating_add(charged(bytes));
+    }
+
+    /// It waits no longer.
+    pub fn needs_no_more(&mut self, bytes: u64) {
+        self.needs = self.needs.saturating_sub(charged(bytes));
+    }
+
+    /// The worker's answer, or its recall.
+    pub fn answered(&mut self, now: Nanos, held: u64, after: OpNumber, answer: &MemoryAnswer) {
+        let at = Held { bytes: held, after };
+        if answer.number == 0 {
+            self.recalled = true;
+        } else if self
+            .asked
+            .take_if(|(request, _)| request.number == answer.number)
+            .is_some()
+        {
+            self.retry.arm(now, false);
+            self.unsent = false;
+            self.committed = answer.committed;
+            self.known = KnownMemory {
+                total: answer.total,
+                held: answer.held,
+                free: answer.free,
+            };
+            let failure = answer.failure.clone();
+            self.refused = failure.map(|failure| (answer.number, failure));
+        }
+        if self.asked.is_none() && std::mem::take(&mut self.recalled) {
+            self.lower(now, at, self.needs);
+        }
+    }
+
+    /// Lowers the commitment to what is held and so much more.
+    fn lower(&mut self, now: Nanos, held: Held, more: u64) {
+        let wanted = held.bytes.saturating_add(more).min(self.committed);
+        self.request(now, held, wanted, held.bytes.min(wanted));
+        self.committed = wanted;
+    }
+
+    fn request(&mut self, now: Nanos, held: Held, wanted: u64, least: u64) {
+        self.number += 1;
+        let request = MemoryRequest {
+            v: WIRE_VERSION,
+            number: self.number,
+            held: held.bytes,
+            after: held.after,
+            wanted,
+            least,
+        };
+        self.asked = Some((request, now));
+        self.unsent = true;
+        self.retry.arm(now, false);
+        self.retry.arm(now, true);
+    }
+
+    /// Whether a request has been answered, or given up for a newer one.
+    #[must_use]
+    pub fn is_answered(&self, number: u64) -> bool {
+        self.asked
+            .is_none_or(|(request, _)| request.number > number)
+    }
+
+    /// How long the request on its way has waited.
+    #[must_use]
+    pub fn waits(&self, now: Nanos) -> Nanos {
+        self.asked.map_or(0, |(_, since)| now.saturating_sub(since))
+    }
+
+    /// Why a request was refused, if it was.
+    #[must_use]
+    pub fn refusal(&self, number: u64) -> Option<&Failure> {
+        let refused = self.refused.as_ref().filter(|(of, _)| *of == number);
+        refused.map(|(_, failure)| failure)
+    }
+
+    /// What the worker said last.
+    #[must_use]
+    pub fn known(&self) -> KnownMemory {
+        self.known
+    }
+
+    /// A message for the worker, if one is due: what was asked just now, or what was not answered.
+    pub fn message(&mut self, now: Nanos) -> Option<Vec<u8>> {
+        let (request, _) = self.asked?;
+        let due = std::mem::take(&mut self.unsent) || self.retry.fire(now);
+        due.then(|| encode(&request))
+    }
+
+    /// The connection is back: what was under way may be lost.
+    pub fn hurry(&mut self, now: Nanos) {
+        self.retry.hurry(now);
+    }
+
+    /// When [`Commitment::message`] is to be called, if nothing happens before.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Nanos> {
+        self.retry.due()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::{Code, decode};
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn sent(commitment: &mut Commitment, now: Nanos) -> MemoryRequest {
+        let bytes = commitment.message(now).expect("a message");
+        decode(&bytes).expect("a request")
+    }
+
+    fn answer(request: &MemoryRequest, committed: u64) -> MemoryAnswer {
+        MemoryAnswer {
+            v: WIRE_VERSION,
+            number: request.number,
+            committed,
+            total: 64 * MIB,
+            held: request.held,
+            free: 64 * MIB - request.held,
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn somewhat_more_is_asked_for_than_is_needed_and_again_until_it_is_answered() {
+        let mut commitment = Commitment::default();
+        assert!(!commitment.has_room(0, 1));
+        let asked = commitment.ask(0, 0, 7, 100);
+        assert!(asked.is_own);
+        let request = sent(&mut commitment, 0);
+        let as_asked = (request.held, request.after, request.least, request.wanted);
+        assert_eq!(as_asked, (0, 7, 256, 256 + 2 * MIB));
+        assert_eq!(commitment.message(1), None);
+        // Whoever comes meanwhile waits for that answer first.
+        let other = commitment.ask(2, 0, 8, MIB);
+        assert_eq!((other.number, other.is_own), (asked.number, false));
+        assert_eq!(commitment.next_wakeup(), Some(RESEND.0));
+        assert_eq!(sent(&mut commitment, RESEND.0), request);
+        let mut stale = answer(&request, MIB);
+        stale.number = 9;
+        commitment.answered(9, 0, 8, &stale);
+        assert!(!commitment.is_answered(asked.number));
+        commitment.answered(9, 0, 8, &answer(&request, request.wanted));
+        assert!(commitment.is_answered(asked.number));
+        assert!(commitment.has_room(0, 2 * MIB + 256));
+        assert!(!commitment.has_room(1, 2 * MIB + 256));
+        assert_eq!(
+            (commitment.next_wakeup(), commitment.message(99)),
+            (None, None)
+        );
+        assert_eq!(commitment.known().free, 64 * MIB);
+    }
+
+    #[test]
+    fn a_refusal_is_the_answer_to_its_request_alone() {
+        let mut commitment = Commitment::default();
+        let asked = commitment.ask(0, 0, 0, MIB);
+        let request = sent(&mut commitment, 0);
+        let refused = MemoryAnswer {
+            failure: Some(Failure::new(Code::Quota, "no")),
+            ..answer(&request, 0)
+        };
+        commitment.answered(1, 0, 0, &refused);
+        let code = commitment.refusal(asked.number).map(|it| it.code);
+        assert_eq!(code, Some(Code::Quota));
+        let again = commitment.ask(2, 0, 0, 256);
+        assert_eq!(commitment.refusal(again.number), None);
+    }
+
+    #[test]
+    fn what_is_not_used_is_given_back_when_it_is_much_or_recalled() {
+        let mut commitment = Commitment::default();
+        commitment.ask(0, 0, 0, 32 * MIB);
+        let request = sent(&mut commitment, 0);
+        commitment.answered(1, 0, 1, &answer(&request, 36 * MIB));
+        commitment.freed(2, 32 * MIB, 2);
+        assert_eq!(commitment.message(2), None, "an eighth may stay");
+        commitment.freed(3, MIB, 3);
+        let request = sent(&mut commitment, 3);
+        assert_eq!((request.wanted, request.least), (3 * MIB, MIB));
+        // It goes on within that while the worker is told.
+        assert!(commitment.has_room(MIB, 2 * MIB) && !commitment.has_room(MIB, 3 * MIB));
+        commitment.answered(4, MIB, 3, &answer(&request, 3 * MIB));
+        let recall = MemoryAnswer {
+            number: 0,
+            ..answer(&request, 0)
+        };
+        commitment.needs(512);
+        commitment.answered(5, MIB, 3, &recall);
+        let request = sent(&mut commitment, 5);
+        assert_eq!((request.wanted, request.least), (MIB + 512, MIB));
+        // A recall while a request is on its way is obeyed behind the answer.
+        commitment.needs_no_more(512);
+        commitment.answered(6, MIB, 3, &recall);
+        assert_eq!(commitment.message(6), None);
+        commitment.answered(7, MIB, 3, &answer(&request, MIB + 512));
+        let request = sent(&mut commitment, 7);
+        assert_eq!((request.number, request.wanted), (4, MIB));
+    }
+}

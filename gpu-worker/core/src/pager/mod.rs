@@ -1,0 +1,270 @@
+//! The pager: it decides who may hold how much of a device's memory (I8), and meters who held how much
+//! for how long.
+//!
+//! Slices are admitted in the order they start, those that wait for a module or a transfer once it is
+//! here. Whether an allocation is *refused* depends only on the order of admissions: on what would be
+//! held once everything admitted before has run. Whether it must
+//! *wait* depends on the device: memory that a running slice frees, or may not have freed yet,
+//! counts as held until that slice has completed.
+//!
+//! The blocks of a launch take memory too, while it is in progress: room for one block must be there,
+//! and for more of them at a time as far as it is. It counts while the slice runs.
+//!
+//! Both count what is *allocated*. What sessions are *charged* over time is what the device says that
+//! they hold: where it stores equal bytes once, each pays its part, and others' doings change it.
+//!
+//! A client that asks before it allocates ([`MemoryRequested`]) is answered by a commitment: its
+//! allocations within that are never refused here. One of an older build does not ask.
+
+mod commitment;
+mod need;
+mod requests;
+mod residency;
+mod session;
+mod sums;
+mod tally;
+mod waiting;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{OpNumber, SessionId, Tenant, invariant};
+
+pub use need::{MemoryDecision, Need};
+pub use residency::Residency;
+pub use sums::GRANULE;
+pub use waiting::{MemoryAction, MemoryRequested, TenantMemory};
+
+use crate::Nanos;
+use session::SessionMemory;
+use sums::{Holding, Sums};
+use tally::Tally;
+use waiting::Waiting;
+
+/// The memory of one device.
+#[derive(Debug)]
+pub struct Pager {
+    capacity: u64,
+    sessions: BTreeMap<SessionId, SessionMemory>,
+    tenants: BTreeMap<Tenant, Holding>,
+    /// The sums of all tenants' holdings.
+    all: Holding,
+    device: Residency,
+    /// Requests that wait for memory, the oldest first.
+    waiting: Vec<Waiting>,
+    /// Tenants that hold more than a quota that was lowered.
+    over: BTreeSet<Tenant>,
+    /// What launches may take of the slice admitted last.
+    granted: Vec<(OpNumber, u64)>,
+}
+
+impl Pager {
+    /// A device with this much memory to give, bytes: its capacity minus the reserve.
+    #[must_use]
+    pub fn new(capacity: u64) -> Self {
+        Self {
+            capacity,
+            sessions: BTreeMap::new(),
+            tenants: BTreeMap::new(),
+            all: Holding::default(),
+            device: Residency::default(),
+            waiting: Vec::new(),
+            over: BTreeSet::new(),
+            granted: Vec::new(),
+        }
+    }
+
+    /// What the launches of the slice admitted last may take, bytes, by the op from which on it holds.
+    pub fn take_granted(&mut self) -> Vec<(OpNumber, u64)> {
+        std::mem::take(&mut self.granted)
+    }
+
+    /// A session begins. A quota of 0 is the device's capacity.
+    pub fn open(&mut self, now: Nanos, session: SessionId, tenant: &Tenant, quota: u64) {
+        let usage = Residency::since(now);
+        self.sessions
+            .entry(session)
+            .or_insert_with(|| SessionMemory::new(tenant.clone(), usage));
+        let holding = self.tenants.entry(tenant.clone()).or_default();
+        // A leader's later word holds: the grant may have waited long.
+        if !holding.is_set {
+            holding.quota = if quota == 0 { self.capacity } else { quota };
+        }
+    }
+
+    /// Changes a session, and the sums by it.
+    fn update<R>(
+        &mut self,
+        session: SessionId,
+        change: impl FnOnce(&mut SessionMemory) -> R,
+    ) -> Option<R> {
+        let memory = self.sessions.get_mut(&session)?;
+        let before = memory.sums();
+        let result = change(memory);
+        let after = memory.sums();
+        if let Some(tenant) = self.tenants.get_mut(&memory.tenant) {
+            tenant.add(before, after);
+        }
+        self.all.add(before, after);
+        Some(result)
+    }
+
+    /// Admits the next slice of a session, from op `first` on, whose ops need this, in op order.
+    pub fn admit(&mut self, first: OpNumber, session: SessionId, needs: &[Need]) -> MemoryDecision {
+        let Some(memory) = self.sessions.get_mut(&session) else {
+            return MemoryDecision::Fits;
+        };
+        let Some(tenant) = self.tenants.get_mut(&memory.tenant) else {
+            return MemoryDecision::Fits;
+        };
+        self.granted.clear();
+        let (live, before) = (memory.live, memory.sums());
+        let quota = tenant.quota;
+        let mut tally = Tally {
+            capacity: self.capacity,
+            quota,
+            others: (self.all.live - before.live, tenant.live - before.live),
+            beside: (
+                self.all.charge - before.charge,
+                tenant.charge - before.charge,
+            ),
+            peak: live,
+            undo: Vec::new(),
+            granted: &mut self.granted,
+            memory,
+        };
+        let refused = needs.iter().try_for_each(|need| tally.take(need)).err();
+        let (peak, undo) = (tally.peak, tally.undo);
+        memory.running.push_back((first, peak, memory.live));
+        memory.recharge();
+        let after = memory.sums();
+        let (old, new) = (before.charge, after.charge);
+        let charge = (self.all.charge - old + new, tenant.charge - old + new);
+        // Only what runs can stand in the way: what will be held fits.
+        if new > old && (charge.0 > self.capacity || charge.1 > quota) {
+            memory.running.pop_back();
+            memory.recharge();
+            memory.restore(live, undo);
+            return MemoryDecision::Wait;
+        }
+        if let Some(commitment) = &mut memory.commitment {
+            commitment.allocated(memory.live);
+        }
+        tenant.add(before, after);
+        self.all.add(before, after);
+        let capacity = self.capacity;
+        invariant!(
+            I8,
+            charge.0 <= capacity && (new <= old || charge.1 <= quota),
+            "{} bytes of {capacity} are charged, {} of the tenant's {quota}",
+            charge.0,
+            charge.1
+        );
+        let (device, own, grew) = (self.all.live, tenant.live, after.live > before.live);
+        invariant!(
+            I8,
+            device <= capacity && (!grew || own <= quota),
+            "{device} bytes of {capacity} will be held, {own} of the tenant's {quota}"
+        );
+        refused.map_or(MemoryDecision::Fits, |(op, failure)| {
+            MemoryDecision::Refused(op, failure)
+        })
+    }
+
+    /// The slice from op `first` through `last` has completed, to its end or to a fault; the device
+    /// says what its session holds now.
+    pub fn completed(
+        &mut self,
+        now: Nanos,
+        (first, last): (OpNumber, OpNumber),
+        session: SessionId,
+        resident: u64,
+        faulted: bool,
+    ) {
+        let done = self.update(session, |memory| {
+            if let Some((_, peak, held)) = memory.running.pop_front_if(|(at, _, _)| *at <= first) {
+                // After a fault the slice's frees may not have run, and no later slice will.
+                memory.completed = if faulted {
+                    memory.charge.max(peak)
+                } else {
+                    held
+                };
+            }
+            memory.recharge();
+            if faulted {
+                // What a failed session holds stays held until it is closed: nobody waits for it.
+                memory.live = memory.live.max(memory.charge);
+            }
+            if let Some(commitment) = &mut memory.commitment {
+                commitment.done(last);
+            }
+            let before = memory.usage.resident;
+            memory.usage.set(now, resident);
+            before
+        });
+        let (live, capacity) = (self.all.live, self.capacity);
+        invariant!(
+            I8,
+            live <= capacity,
+            "{live} bytes of {capacity} are held or committed"
+        );
+        if let Some(before) = done {
+            self.device
+                .set(now, self.device.resident - before + resident);
+        }
+    }
+
+    /// What sessions are charged has changed, by what others did: those that shared with them came or
+    /// went. The device says what each holds now; that of closed ones is ignored.
+    pub fn recharged(&mut self, now: Nanos, changed: &[(SessionId, u64)]) {
+        for (session, resident) in changed {
+            let Some(memory) = self.sessions.get_mut(session) else {
+                continue;
+            };
+            let others = self.device.resident - memory.usage.resident;
+            self.device.set(now, others + resident);
+            memory.usage.set(now, *resident);
+        }
+    }
+
+    /// A session has ended and its memory is free. Gives what it had held over time, for the
+    /// meter, byte-milliseconds.
+    pub fn close(&mut self, now: Nanos, session: SessionId) -> u64 {
+        let Some(mut memory) = self.sessions.remove(&session) else {
+            return 0;
+        };
+        self.device
+            .set(now, self.device.resident - memory.usage.resident);
+        memory.usage.set(now, 0);
+        let claims = memory.sums();
+        self.all.add(claims, Sums::default());
+        if let Some(tenant) = self.tenants.get_mut(&memory.tenant) {
+            tenant.add(claims, Sums::default());
+        }
+        self.waiting.retain(|waiting| waiting.session() != session);
+        memory.usage.byte_ms(now)
+    }
+
+    /// What an open session holds and has held.
+    #[must_use]
+    pub fn residency(&self, session: SessionId) -> Option<Residency> {
+        self.sessions.get(&session).map(|memory| memory.usage)
+    }
+
+    /// What all sessions hold and have held, closed ones too.
+    #[must_use]
+    pub fn device(&self) -> Residency {
+        self.device
+    }
+
+    /// The most the device's sessions can hold now or were committed, bytes; never above its capacity.
+    #[must_use]
+    pub fn charged(&self) -> u64 {
+        self.all.charge
+    }
+
+    /// The most a tenant's sessions can hold now, bytes; never above its quota.
+    #[must_use]
+    pub fn charged_to(&self, tenant: &Tenant) -> u64 {
+        self.tenants.get(tenant).map_or(0, |holding| holding.charge)
+    }
+}

@@ -1,0 +1,42 @@
+//! The needs of a slice, and the answer to them.
+
+use bus_schemas::{Failure, OpNumber};
+
+/// The effect of one op of a slice on its session's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// See [`bus_schemas::Op::Alloc`].
+    Alloc {
+        /// The op.
+        op: OpNumber,
+        /// First address.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// See [`bus_schemas::Op::Free`].
+    Free {
+        /// First address.
+        address: u64,
+    },
+    /// See [`bus_schemas::Op::Launch`]: launches from this op on.
+    Launch {
+        /// The op.
+        op: OpNumber,
+        /// Bytes that one block takes; 0 where launches take what any may.
+        least: u64,
+        /// Bytes that its blocks in progress can use at most.
+        most: u64,
+    },
+}
+
+/// The answer to a slice's needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemoryDecision {
+    /// The slice may run.
+    Fits,
+    /// Ask again once something that runs has completed; nothing is charged yet.
+    Wait,
+    /// The slice may run up to this op, which fails.
+    Refused(OpNumber, Failure),
+}

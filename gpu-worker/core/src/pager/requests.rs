@@ -1,0 +1,326 @@
+//! Requests for memory: a client asks before it allocates, so that what cannot be had is the answer
+//! to the call that asked.
+//!
+//! A client is committed somewhat more than it holds, so that most allocations need no question. What
+//! it does not use is no reason to refuse others: it is recalled first. Neither is what will be free
+//! once ops have run that were sent before, nor what a session that is being closed still holds: all
+//! that is waited for, for a bounded time.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{Failure, MemoryAnswer, OpNumber, SessionId, Tenant, invariant};
+
+use super::Pager;
+use super::session::SessionMemory;
+use super::tally::{over_capacity, over_quota};
+use super::waiting::{MemoryAction, MemoryRequested, TenantMemory, Waiting};
+use crate::Nanos;
+
+/// How long a client may take to give back what it does not use, before that counts as held.
+const RECALL_NS: Nanos = 2_000_000_000;
+/// How long a request waits for what others have freed and what is being closed.
+const WAIT_NS: Nanos = 10_000_000_000;
+
+/// What sessions hold at least, whatever becomes free: of the device, and by tenant.
+struct Floors {
+    device: u64,
+    tenants: BTreeMap<Tenant, u64>,
+}
+
+impl SessionMemory {
+    /// What it keeps when all that is recalled, freed or being closed has gone.
+    fn floor(&self, now: Nanos) -> u64 {
+        if self.closing {
+            return 0;
+        }
+        let Some(commitment) = &self.commitment else {
+            return self.live;
+        };
+        let may_give = |at: Nanos| now.saturating_sub(at) < RECALL_NS;
+        match commitment.recalled.is_some_and(may_give) {
+            true => 0,
+            false => commitment.last(),
+        }
+    }
+}
+
+impl Pager {
+    /// A client asks. Of a session that is not known nothing comes of it: the client asks again.
+    pub fn request(
+        &mut self,
+        now: Nanos,
+        requested: MemoryRequested,
+        actions: &mut Vec<MemoryAction>,
+    ) {
+        let session = requested.session;
+        let Some(memory) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        let commitment = memory.commitment.get_or_insert_default();
+        let waits = |waiting: &Waiting| waiting.requested.session == session;
+        if requested.number < commitment.number || self.closes(session) {
+            return;
+        }
+        if requested.number == self.number(session) {
+            // Its answer was lost, or there is none yet.
+            if !self.waiting.iter().any(waits) {
+                self.answer(requested, None, actions);
+            }
+            return;
+        }
+        self.waiting.retain(|waiting| !waits(waiting));
+        // While it waits for the answer its client uses no more than it holds.
+        let has_enough = self.update(session, |memory| {
+            let commitment = memory.commitment.get_or_insert_default();
+            (commitment.number, commitment.held) = (requested.number, requested.held);
+            commitment.recalled = None;
+            let has_enough = requested.wanted <= commitment.last();
+            let most = if has_enough {
+                requested.wanted
+            } else {
+                requested.held
+            };
+            commitment.set(requested.after, most.min(commitment.last()));
+            has_enough
+        });
+        match has_enough {
+            Some(true) => self.answer(requested, None, actions),
+            _ => self.waiting.push(Waiting {
+                requested,
+                since: now,
+            }),
+        }
+        self.settle(now, actions);
+    }
+
+    /// A leader says what a tenant may hold; 0 is all of the device. What its sessions hold above it
+    /// they keep, and take no more.
+    pub fn set_quota(
+        &mut self,
+        now: Nanos,
+        tenant: &Tenant,
+        quota: u64,
+        actions: &mut Vec<MemoryAction>,
+    ) {
+        let quota = if quota == 0 { self.capacity } else { quota };
+        let holding = self.tenants.entry(tenant.clone()).or_default();
+        (holding.quota, holding.is_set) = (quota, true);
+        if holding.live > quota {
+            self.over.insert(tenant.clone());
+        }
+        self.settle(now, actions);
+    }
+
+    /// A session is being closed: what it has will be free.
+    pub fn closing(&mut self, session: SessionId) {
+        if let Some(memory) = self.sessions.get_mut(&session) {
+            memory.closing = true;
+        }
+        self.waiting
+            .retain(|waiting| waiting.requested.session != session);
+    }
+
+    /// Whose session it is.
+    #[must_use]
+    pub fn owner(&self, session: SessionId) -> Option<&Tenant> {
+        self.sessions.get(&session).map(|memory| &memory.tenant)
+    }
+
+    /// A message that recalls what a session does not use.
+    #[must_use]
+    pub fn recall_message(&self, session: SessionId) -> Option<MemoryAnswer> {
+        let memory = self.sessions.get(&session)?;
+        let commitment = memory.commitment.as_ref()?;
+        let has = self.memory(session, memory.live)?;
+        Some(has.answer(0, commitment.last(), None))
+    }
+
+    /// Whether a request waits: [`Pager::settle`] is to be called now and then.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// What the tenant of a session has, as its client counts what the session itself holds.
+    #[must_use]
+    pub fn memory(&self, session: SessionId, held: u64) -> Option<TenantMemory> {
+        let memory = self.sessions.get(&session)?;
+        let holding = self.tenants.get(&memory.tenant)?;
+        let total = holding.quota.min(self.capacity);
+        let tenant = (holding.held - memory.live).saturating_add(held);
+        let device = (self.all.held - memory.live).saturating_add(held);
+        let free = total.saturating_sub(tenant);
+        Some(TenantMemory {
+            total,
+            held: tenant,
+            free: free.min(self.capacity.saturating_sub(device)),
+        })
+    }
+
+    /// Looks again at the requests that wait, the oldest first: something has become free, or the
+    /// time has come to refuse.
+    pub fn settle(&mut self, now: Nanos, actions: &mut Vec<MemoryAction>) {
+        self.recall_from_over(now, actions);
+        let mut at = 0;
+        while let Some(waiting) = self.waiting.get(at).copied() {
+            if self.decide(now, &waiting, actions) {
+                self.waiting.remove(at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Takes back what tenants above a quota that was lowered have freed since.
+    fn recall_from_over(&mut self, now: Nanos, actions: &mut Vec<MemoryAction>) {
+        let tenants = &self.tenants;
+        self.over.retain(|tenant| {
+            let holding = tenants.get(tenant);
+            holding.is_some_and(|holding| holding.live > holding.quota)
+        });
+        for tenant in self.over.clone() {
+            self.recall((now, 0), Some(&tenant), None, actions);
+        }
+    }
+
+    /// Whether a request is answered now.
+    fn decide(&mut self, now: Nanos, waiting: &Waiting, actions: &mut Vec<MemoryAction>) -> bool {
+        let requested = waiting.requested;
+        let session = requested.session;
+        let Some((tenant, room, lacks_quota)) = self.room(session, requested.least) else {
+            return true;
+        };
+        if requested.least <= room {
+            let bytes = if requested.wanted <= room {
+                requested.wanted
+            } else {
+                requested.least
+            };
+            self.commit(session, requested.after, bytes);
+            self.answer(requested, None, actions);
+            return true;
+        }
+        let scope = lacks_quota.then_some(&tenant);
+        self.recall((now, waiting.since), scope, Some(session), actions);
+        let waited = now.saturating_sub(waiting.since);
+        if waited < WAIT_NS && self.may_fit(now, session, &tenant, requested.least) {
+            return false;
+        }
+        let failure = self.refusal(session, requested.least, lacks_quota);
+        self.answer(requested, Some(failure), actions);
+        true
+    }
+
+    fn commit(&mut self, session: SessionId, after: OpNumber, bytes: u64) {
+        self.update(session, |memory| {
+            let commitment = memory.commitment.get_or_insert_default();
+            commitment.set(after, bytes);
+        });
+        let capacity = self.capacity;
+        let live = self.all.live;
+        invariant!(
+            I8,
+            live <= capacity,
+            "{live} bytes of {capacity} are committed or held"
+        );
+    }
+
+    /// The tenant of a session, what the session may hold beside others, and whether `least` bytes
+    /// are more than its tenant's quota leaves.
+    fn room(&self, session: SessionId, least: u64) -> Option<(Tenant, u64, bool)> {
+        let memory = self.sessions.get(&session)?;
+        let holding = self.tenants.get(&memory.tenant)?;
+        let own = memory.sums();
+        let tenant = (holding.live - own.live).max(holding.charge - own.charge);
+        let device = (self.all.live - own.live).max(self.all.charge - own.charge);
+        let by_quota = holding.quota.saturating_sub(tenant);
+        let by_capacity = self.capacity.saturating_sub(device);
+        let room = by_quota.min(by_capacity);
+        Some((memory.tenant.clone(), room, least > by_quota))
+    }
+
+    /// Whether a session can have so much once everything that may become free has.
+    fn may_fit(&self, now: Nanos, session: SessionId, tenant: &Tenant, least: u64) -> bool {
+        let mut floors = Floors {
+            device: 0,
+            tenants: BTreeMap::new(),
+        };
+        for (_, memory) in self.sessions.iter().filter(|(id, _)| **id != session) {
+            let floor = memory.floor(now);
+            floors.device += floor;
+            *floors.tenants.entry(memory.tenant.clone()).or_default() += floor;
+        }
+        let quota = self.tenants.get(tenant).map_or(0, |holding| holding.quota);
+        let others = floors.tenants.get(tenant).copied().unwrap_or(0);
+        let fits = |most: u64, others: u64| least <= most.saturating_sub(others);
+        fits(quota, others) && fits(self.capacity, floors.device)
+    }
+
+    /// Asks clients for what they do not use: those of a tenant, or all. Those that were asked at
+    /// `since` or later and have not answered are not asked again.
+    fn recall(
+        &mut self,
+        (now, since): (Nanos, Nanos),
+        tenant: Option<&Tenant>,
+        but: Option<SessionId>,
+        actions: &mut Vec<MemoryAction>,
+    ) {
+        for (session, memory) in &mut self.sessions {
+            let is_meant = tenant.is_none_or(|tenant| *tenant == memory.tenant);
+            // Who waits has said already what it holds.
+            let waits = self.waiting.iter().any(|it| it.session() == *session);
+            if !is_meant || but == Some(*session) || memory.closing || waits {
+                continue;
+            }
+            let Some(commitment) = &mut memory.commitment else {
+                continue;
+            };
+            if commitment.ask(now, since, memory.live) {
+                actions.push(MemoryAction::Recall { session: *session });
+            }
+        }
+    }
+
+    fn refusal(&self, session: SessionId, least: u64, lacks_quota: bool) -> Failure {
+        let memory = self.sessions.get(&session);
+        let holding = memory.and_then(|memory| self.tenants.get(&memory.tenant));
+        let own = memory.map_or(0, |memory| memory.sums().live);
+        let more = least.saturating_sub(memory.map_or(0, |memory| memory.live));
+        match holding {
+            Some(holding) if lacks_quota => {
+                over_quota(more, holding.quota, holding.live - own + least - more)
+            }
+            _ => over_capacity(more, self.capacity, self.all.live - own + least - more),
+        }
+    }
+
+    fn answer(
+        &self,
+        requested: MemoryRequested,
+        refused: Option<Failure>,
+        actions: &mut Vec<MemoryAction>,
+    ) {
+        let session = requested.session;
+        let memory = self.sessions.get(&session);
+        let commitment = memory.and_then(|memory| memory.commitment.as_ref());
+        actions.push(MemoryAction::Answer {
+            session,
+            number: requested.number,
+            committed: commitment.map_or(0, |commitment| commitment.last()),
+            memory: self.memory(session, requested.held).unwrap_or_default(),
+            refused,
+        });
+    }
+
+    fn number(&self, session: SessionId) -> u64 {
+        let memory = self.sessions.get(&session);
+        let commitment = memory.and_then(|memory| memory.commitment.as_ref());
+        commitment.map_or(0, |commitment| commitment.number)
+    }
+
+    fn closes(&self, session: SessionId) -> bool {
+        self.sessions
+            .get(&session)
+            .is_some_and(|memory| memory.closing)
+    }
+}

@@ -1,0 +1,104 @@
+//! The needs of one slice, taken one after the other.
+
+use bus_schemas::{Code, Failure, OpNumber};
+
+use super::need::Need;
+use super::session::{SessionMemory, charged};
+
+/// A slice's needs against what others may hold.
+pub(super) struct Tally<'a> {
+    pub(super) memory: &'a mut SessionMemory,
+    pub(super) capacity: u64,
+    pub(super) quota: u64,
+    /// Bytes of other sessions once all that is admitted has run: on the device, of the tenant.
+    pub(super) others: (u64, u64),
+    /// The most that those can hold now, and so while the slice runs: on the device, of the tenant.
+    pub(super) beside: (u64, u64),
+    /// The most that the session holds while the slice runs.
+    pub(super) peak: u64,
+    /// What was at each address before.
+    pub(super) undo: Vec<(u64, Option<u64>)>,
+    pub(super) granted: &'a mut Vec<(OpNumber, u64)>,
+}
+
+impl Tally<'_> {
+    /// Takes a need; the op and why, where it cannot be met however long it waits.
+    pub(super) fn take(&mut self, need: &Need) -> Result<(), (OpNumber, Failure)> {
+        match *need {
+            Need::Alloc { op, address, bytes } => self
+                .allocate(address, bytes)
+                .map_err(|failure| (op, failure)),
+            Need::Free { address } => {
+                let old = self.memory.allocations.remove(&address);
+                self.undo.push((address, old));
+                self.memory.live -= old.unwrap_or(0);
+                Ok(())
+            }
+            Need::Launch { op, least, most } => {
+                let bytes = self.launch(least, most).map_err(|failure| (op, failure))?;
+                self.granted.push((op, bytes));
+                Ok(())
+            }
+        }
+    }
+
+    fn allocate(&mut self, address: u64, bytes: u64) -> Result<(), Failure> {
+        let memory = &mut *self.memory;
+        let charged = charged(bytes);
+        let would = memory.live.saturating_add(charged);
+        let (device, tenant) = self.others;
+        // What was committed to the session is its own, whatever its quota has become since.
+        if would > memory.committed() {
+            if tenant.saturating_add(would) > self.quota {
+                return Err(over_quota(bytes, self.quota, tenant + memory.live));
+            }
+            if device.saturating_add(would) > self.capacity {
+                return Err(over_capacity(bytes, self.capacity, device + memory.live));
+            }
+        }
+        let old = memory.allocations.insert(address, charged);
+        self.undo.push((address, old));
+        memory.live = would - old.unwrap_or(0);
+        self.peak = self.peak.max(would);
+        Ok(())
+    }
+
+    /// Bytes that the blocks of a launch may take: what `most` of them use, as far as it is there
+    /// while others run, and one block's in any case.
+    fn launch(&mut self, least: u64, most: u64) -> Result<u64, Failure> {
+        let (room, live, quota) = (self.room(self.others), self.memory.live, self.quota);
+        if least > room {
+            let (device, tenant) = (self.others.0 + live, self.others.1 + live);
+            let failure = match least > quota.saturating_sub(tenant) {
+                true => over_quota(least, quota, tenant),
+                false => over_capacity(least, self.capacity, device),
+            };
+            let detail = format!("one block of the kernel: {}", failure.detail);
+            return Err(Failure::new(failure.code, detail));
+        }
+        let bytes = most.min(room).min(self.room(self.beside).max(least));
+        self.peak = self.peak.max(live + bytes);
+        Ok(bytes)
+    }
+
+    /// Bytes that the session may still take where others hold so much.
+    fn room(&self, (device, tenant): (u64, u64)) -> u64 {
+        let capacity = self.capacity.saturating_sub(device);
+        let room = capacity.min(self.quota.saturating_sub(tenant));
+        room.saturating_sub(self.memory.live)
+    }
+}
+
+pub(super) fn over_quota(bytes: u64, quota: u64, held: u64) -> Failure {
+    Failure::new(
+        Code::Quota,
+        format!("{bytes} bytes do not fit: the tenant holds {held} of its quota of {quota}"),
+    )
+}
+
+pub(super) fn over_capacity(bytes: u64, capacity: u64, held: u64) -> Failure {
+    Failure::new(
+        Code::OutOfMemory,
+        format!("{bytes} bytes do not fit: {held} of the device's {capacity} are held"),
+    )
+}

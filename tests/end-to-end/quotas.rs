@@ -1,0 +1,95 @@
+//! Quotas and capacity: an allocation that cannot be had is the answer to the call that asked, whoever
+//! took the memory, and the program goes on.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use test_cluster::TempDir;
+
+use crate::guest::{Guest, command};
+use crate::loaded::{LoadedCluster, plan};
+use crate::run::compile;
+
+const MIB: u64 = 1 << 20;
+const DONE: &str = "0";
+const OUT_OF_MEMORY: &str = "2";
+
+/// A program that allocates as it is told.
+struct Allocator(Guest);
+
+impl Allocator {
+    fn start(loaded: &LoadedCluster, tenant: &str, dir: &Path, program: &Path) -> Self {
+        Self(Guest::start(&mut command(loaded, tenant, dir, program)))
+    }
+
+    fn does(&mut self, what: &str) -> String {
+        let input = self.0.input.as_mut().expect("its input");
+        writeln!(input, "{what}").expect("it reads");
+        self.0.says().expect("it answers")
+    }
+
+    fn allocates(&mut self, bytes: u64) -> String {
+        self.does(&format!("alloc {bytes}"))
+    }
+}
+
+#[tokio::test]
+async fn what_a_sibling_holds_is_refused_and_what_it_frees_is_had() {
+    let mut a = plan("a", "search", 1);
+    a.settings.quota = 64 * MIB;
+    let loaded = LoadedCluster::idle(1, 1, &[a], &[]).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "quotas");
+    let start = || Allocator::start(&loaded, "a", dir.path(), &program);
+    let (mut one, mut other) = (start(), start());
+    assert_eq!(one.allocates(40 * MIB), DONE);
+    assert_eq!(other.allocates(20 * MIB), DONE);
+    for program in [&mut one, &mut other] {
+        assert_eq!(program.does("work"), DONE);
+        assert_eq!(program.allocates(4 * MIB + 1), OUT_OF_MEMORY);
+        assert_eq!(program.does("work"), DONE, "it goes on");
+    }
+    // To the byte, for both, and an allocation counts as the next multiple of 256.
+    assert_eq!(one.allocates(1), DONE);
+    assert_eq!(one.does("work"), DONE);
+    let left = format!("{} of {}", 4 * MIB - 256, 64 * MIB);
+    assert_eq!((one.does("info"), other.does("info")), (left.clone(), left));
+    assert_eq!(other.allocates(4 * MIB - 256), DONE, "all that is left");
+    assert_eq!(one.allocates(1), OUT_OF_MEMORY);
+    assert_eq!(
+        (one.does("free"), one.does("free")),
+        (DONE.into(), DONE.into())
+    );
+    assert_eq!(other.allocates(40 * MIB), DONE, "what was freed");
+    assert_eq!(
+        (one.does("work"), other.does("work")),
+        (DONE.into(), DONE.into())
+    );
+    assert_eq!(one.allocates(256), DONE);
+    // What a program leaves behind is had as soon as it has ended.
+    assert_eq!(other.0.ends().1, Some(0));
+    assert_eq!(one.allocates(63 * MIB), DONE);
+    assert_eq!(one.does("work"), DONE);
+}
+
+#[tokio::test]
+async fn what_another_tenant_holds_of_the_device_is_refused_too() {
+    let plans = [plan("a", "search", 1), plan("b", "search", 1)];
+    let settings = [("worker.capacity", "32MiB")];
+    let loaded = LoadedCluster::idle(1, 1, &plans, &settings).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "quotas");
+    let start = |tenant: &str| Allocator::start(&loaded, tenant, dir.path(), &program);
+    let (mut one, mut other) = (start("a"), start("b"));
+    assert_eq!(one.allocates(24 * MIB), DONE);
+    assert_eq!(one.does("work"), DONE);
+    assert_eq!(other.allocates(9 * MIB), OUT_OF_MEMORY);
+    assert_eq!(other.does("info"), format!("{} of {}", 8 * MIB, 32 * MIB));
+    assert_eq!(other.allocates(8 * MIB), DONE);
+    assert_eq!(
+        (one.does("work"), other.does("work")),
+        (DONE.into(), DONE.into())
+    );
+    assert_eq!(one.allocates(1), OUT_OF_MEMORY);
+    assert_eq!(one.does("work"), DONE);
+}
