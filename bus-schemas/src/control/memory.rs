@@ -24,6 +24,8 @@ pub struct MemoryRequest {
     pub wanted: u64,
     /// Bytes that it needs.
     pub least: u64,
+    /// The newest recall that the client has obeyed; 0 is none.
+    pub recall: u64,
 }
 
 impl Message for MemoryRequest {
@@ -35,8 +37,11 @@ impl Message for MemoryRequest {
 pub struct MemoryAnswer {
     /// Wire version.
     pub v: u16,
-    /// The request that it answers; 0 asks for one: others need what the session does not use.
+    /// The request that it answers; 0 is a recall, which asks for one: others need what the session
+    /// does not use.
     pub number: u64,
+    /// The recall's number among those of the session, from 1; 0 in an answer.
+    pub recall: u64,
     /// Bytes that the session may hold without asking.
     pub committed: u64,
     /// Bytes that its tenant may hold on this device: its quota, or what the device has.

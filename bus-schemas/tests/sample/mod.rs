@@ -369,6 +369,7 @@ pub(crate) fn memory_request() -> MemoryRequest {
         after: 12,
         wanted: 2 << 20,
         least: 8_192,
+        recall: 2,
     }
 }
 
@@ -376,6 +377,7 @@ pub(crate) fn memory_answer() -> MemoryAnswer {
     MemoryAnswer {
         v: V,
         number: 3,
+        recall: 0,
         committed: 8_192,
         total: 8 << 30,
         held: 4_096,

@@ -55,8 +55,9 @@ pub struct Commitment {
     known: KnownMemory,
     /// Bytes that callers wait for.
     needs: u64,
-    /// The worker wants back what is not used.
-    recalled: bool,
+    /// The newest recall heard, and the newest that a request said was obeyed.
+    recalled: u64,
+    obeyed: u64,
     retry: Retry,
 }
 
@@ -70,7 +71,8 @@ impl Default for Commitment {
             refused: None,
             known: KnownMemory::default(),
             needs: 0,
-            recalled: false,
+            recalled: 0,
+            obeyed: 0,
             retry: Retry::new(RESEND.0, RESEND.1),
         }
     }
@@ -147,7 +149,7 @@ impl Commitment {
     pub fn answered(&mut self, now: Nanos, held: u64, after: OpNumber, answer: &MemoryAnswer) {
         let at = Held { bytes: held, after };
         if answer.number == 0 {
-            self.recalled = true;
+            self.recalled = self.recalled.max(answer.recall);
         } else if self
             .asked
             .take_if(|(request, _)| request.number == answer.number)
@@ -164,7 +166,7 @@ impl Commitment {
             let failure = answer.failure.clone();
             self.refused = failure.map(|failure| (answer.number, failure));
         }
-        if self.asked.is_none() && std::mem::take(&mut self.recalled) {
+        if self.asked.is_none() && self.obeyed < self.recalled {
             self.lower(now, at, self.needs);
         }
     }
@@ -178,6 +180,7 @@ impl Commitment {
 
     fn request(&mut self, now: Nanos, held: Held, wanted: u64, least: u64) {
         self.number += 1;
+        self.obeyed = self.recalled;
         let request = MemoryRequest {
             v: WIRE_VERSION,
             number: self.number,
@@ -185,6 +188,7 @@ impl Commitment {
             after: held.after,
             wanted,
             least,
+            recall: self.obeyed,
         };
         self.asked = Some((request, now));
         self.unsent = true;
@@ -254,6 +258,7 @@ mod tests {
         MemoryAnswer {
             v: WIRE_VERSION,
             number: request.number,
+            recall: 0,
             committed,
             total: 64 * MIB,
             held: request.held,
@@ -322,20 +327,28 @@ mod tests {
         // It goes on within that while the worker is told.
         assert!(commitment.has_room(MIB, 2 * MIB) && !commitment.has_room(MIB, 3 * MIB));
         commitment.answered(4, MIB, 3, &answer(&request, 3 * MIB));
-        let recall = MemoryAnswer {
+        let recall = |recall| MemoryAnswer {
             number: 0,
+            recall,
             ..answer(&request, 0)
         };
         commitment.needs(512);
-        commitment.answered(5, MIB, 3, &recall);
-        let request = sent(&mut commitment, 5);
-        assert_eq!((request.wanted, request.least), (MIB + 512, MIB));
+        commitment.answered(5, MIB, 3, &recall(1));
+        let obeyed = sent(&mut commitment, 5);
+        let asked = (obeyed.wanted, obeyed.least, obeyed.recall);
+        assert_eq!(asked, (MIB + 512, MIB, 1));
+        // The same recall again is no other.
+        commitment.answered(5, MIB, 3, &recall(1));
         // A recall while a request is on its way is obeyed behind the answer.
         commitment.needs_no_more(512);
-        commitment.answered(6, MIB, 3, &recall);
+        commitment.answered(6, MIB, 3, &recall(2));
         assert_eq!(commitment.message(6), None);
-        commitment.answered(7, MIB, 3, &answer(&request, MIB + 512));
-        let request = sent(&mut commitment, 7);
-        assert_eq!((request.number, request.wanted), (4, MIB));
+        commitment.answered(7, MIB, 3, &answer(&obeyed, MIB + 512));
+        let obeyed = sent(&mut commitment, 7);
+        let asked = (obeyed.number, obeyed.wanted, obeyed.recall);
+        assert_eq!(asked, (4, MIB, 2));
+        commitment.answered(8, MIB, 3, &answer(&obeyed, MIB));
+        commitment.answered(8, MIB, 3, &recall(2));
+        assert_eq!(commitment.message(8), None);
     }
 }

@@ -88,6 +88,7 @@ impl Resources {
             after: request.after,
             wanted: request.wanted,
             least: request.least,
+            recall: request.recall,
         };
         self.pager.request(now, requested, &mut self.actions);
     }
@@ -104,7 +105,7 @@ impl Resources {
         let pager = &self.pager;
         let answers = self.actions.drain(..).filter_map(|action| {
             let (session, answer) = match action {
-                MemoryAction::Recall { session } => (session, pager.recall_message(session)?),
+                MemoryAction::Recall { session, .. } => (session, pager.recall_message(session)?),
                 MemoryAction::Answer {
                     session,
                     number,

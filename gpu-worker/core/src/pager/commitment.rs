@@ -18,13 +18,29 @@ pub(super) struct Commitment {
     steps: VecDeque<(OpNumber, u64)>,
     /// The session's ops through this one are done.
     done: OpNumber,
-    /// Bytes that the session held at that request, by its client's word.
-    pub(super) held: u64,
-    /// Since when its client is asked to give back what it does not use; none once it has answered.
-    pub(super) recalled: Option<Nanos>,
-    /// The most that the session has had allocated since it was asked last, if it was since its
-    /// commitment rose.
-    asked_at: Option<u64>,
+    recall: Recall,
+}
+
+/// What a client is asked to give back.
+#[derive(Debug, Default)]
+struct Recall {
+    /// The newest one's number; 0 is none.
+    number: u64,
+    /// When it was sent first.
+    at: Nanos,
+    /// When it was sent last, while it is not answered.
+    unanswered: Option<Nanos>,
+}
+
+/// How often a recall is sent that is not answered.
+const RESEND_NS: Nanos = 200_000_000;
+/// How long a client may take to give back what it does not use, before that counts as held.
+const PATIENCE_NS: Nanos = 2_000_000_000;
+
+impl Recall {
+    fn is_since(&self, since: Nanos) -> bool {
+        self.number > 0 && self.at >= since
+    }
 }
 
 impl Commitment {
@@ -38,29 +54,49 @@ impl Commitment {
         self.steps.back().map_or(0, |step| step.1)
     }
 
-    /// Whether its client may have something to give back, as far as is known, and is to be asked: it
-    /// said so, or has freed some of the `live` bytes since it was asked. One that has not answered
-    /// since then is not asked again. If so, it counts as asked.
-    pub(super) fn ask(&mut self, now: Nanos, since: Nanos, live: u64) -> bool {
-        let has_freed = |most: u64| live < most.min(self.last());
-        let may_have = self.last() > self.held || self.asked_at.is_some_and(has_freed);
-        let asks = may_have && self.recalled.is_none_or(|at| at < since);
-        if asks {
-            (self.recalled, self.asked_at) = (Some(now), Some(live));
+    /// Whether its client is to be asked now for what it does not use: it may have freed what is not
+    /// known yet. It is asked once after `since`, and not sooner than `pause` after the time before.
+    /// If so, gives the recall's number.
+    pub(super) fn ask(&mut self, now: Nanos, since: Nanos, pause: Nanos) -> Option<u64> {
+        let recall = &mut self.recall;
+        let is_due = match recall.unanswered {
+            Some(sent) => now.saturating_sub(sent) >= RESEND_NS,
+            None => !recall.is_since(since) && (recall.number == 0 || now >= recall.at + pause),
+        };
+        if !is_due || self.steps.back().is_none_or(|step| step.1 == 0) {
+            return None;
         }
-        asks
+        if recall.unanswered.is_none() {
+            (recall.number, recall.at) = (recall.number + 1, now);
+        }
+        recall.unanswered = Some(now);
+        Some(recall.number)
     }
 
-    /// The session has so much allocated.
-    pub(super) fn allocated(&mut self, live: u64) {
-        self.asked_at = self.asked_at.map(|most| most.max(live));
+    /// Its client has obeyed the recalls through this one.
+    pub(super) fn obeyed(&mut self, recall: u64) {
+        if recall >= self.recall.number {
+            self.recall.unanswered = None;
+        }
+    }
+
+    /// The newest recall's number.
+    pub(super) fn recall(&self) -> u64 {
+        self.recall.number
+    }
+
+    /// What its client keeps for certain, as of `since`: nothing, as long as it may still answer.
+    pub(super) fn kept(&self, now: Nanos, since: Nanos) -> u64 {
+        let recall = &self.recall;
+        let may_give = match recall.unanswered {
+            Some(_) => now.saturating_sub(recall.at) < PATIENCE_NS,
+            None => !recall.is_since(since),
+        };
+        if may_give { 0 } else { self.last() }
     }
 
     /// Behind this op it is so much.
     pub(super) fn set(&mut self, after: OpNumber, bytes: u64) {
-        if bytes > self.last() {
-            self.asked_at = None;
-        }
         // A figure that is no lower holds from the op on from which that one did.
         let mut after = after;
         while let Some(step) = self.steps.pop_back_if(|step| step.1 <= bytes) {
@@ -106,5 +142,30 @@ mod tests {
         // Of ops that are done already it holds at once.
         commitment.set(20, 30);
         assert_eq!(commitment.bytes(), 30);
+    }
+
+    #[test]
+    fn a_client_is_asked_once_for_each_who_needs_it_and_not_waited_for_for_ever() {
+        const MS: Nanos = 1_000_000;
+        let mut commitment = Commitment::default();
+        assert_eq!(commitment.ask(0, 0, MS), None, "it has nothing");
+        commitment.set(0, 100);
+        assert_eq!(commitment.kept(0, 0), 0, "it was not asked");
+        assert_eq!(commitment.ask(5, 5, MS), Some(1));
+        assert_eq!(commitment.ask(6, 6, MS), None, "it has not answered");
+        commitment.obeyed(0);
+        assert_eq!(commitment.kept(7, 7), 0, "that was no answer");
+        assert_eq!(commitment.ask(200 * MS + 5, 6, MS), Some(1), "again");
+        commitment.obeyed(1);
+        let now = 200 * MS + 6;
+        assert_eq!(commitment.kept(now, 5), 100);
+        assert_eq!(commitment.ask(now, 5, MS), None, "it was asked since");
+        assert_eq!(commitment.ask(now, now, 300 * MS), None, "not so soon");
+        assert_eq!(commitment.kept(now, now), 0, "it will be");
+        assert_eq!(commitment.ask(now, now, MS), Some(2));
+        assert_eq!(commitment.kept(2_100 * MS, now), 0);
+        assert_eq!(commitment.kept(2_201 * MS, 2_200 * MS), 100, "silent");
+        assert_eq!(commitment.ask(2_201 * MS, 2_200 * MS, MS), Some(2));
+        assert_eq!(commitment.kept(2_202 * MS, 2_200 * MS), 100, "still");
     }
 }

@@ -146,9 +146,6 @@ impl Pager {
             memory.restore(live, undo);
             return MemoryDecision::Wait;
         }
-        if let Some(commitment) = &mut memory.commitment {
-            commitment.allocated(memory.live);
-        }
         tenant.add(before, after);
         self.all.add(before, after);
         let capacity = self.capacity;

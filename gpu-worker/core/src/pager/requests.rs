@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use bus_schemas::{Failure, MemoryAnswer, OpNumber, SessionId, Tenant, invariant};
 
 use super::Pager;
-use super::session::SessionMemory;
 use super::tally::{over_capacity, over_quota};
 use super::waiting::{MemoryAction, MemoryRequested, TenantMemory, Waiting};
 use crate::Nanos;
 
-/// How long a client may take to give back what it does not use, before that counts as held.
-const RECALL_NS: Nanos = 2_000_000_000;
+/// Time between two recalls of a session, at least: for its own tenant, for another, and for a quota
+/// that was lowered. Whoever asks for what cannot be had makes no work for others beyond that.
+const PAUSE_OWN_NS: Nanos = 5_000_000;
+const PAUSE_NS: Nanos = 100_000_000;
 /// How long a request waits for what others have freed and what is being closed.
 const WAIT_NS: Nanos = 10_000_000_000;
 
@@ -25,23 +26,6 @@ const WAIT_NS: Nanos = 10_000_000_000;
 struct Floors {
     device: u64,
     tenants: BTreeMap<Tenant, u64>,
-}
-
-impl SessionMemory {
-    /// What it keeps when all that is recalled, freed or being closed has gone.
-    fn floor(&self, now: Nanos) -> u64 {
-        if self.closing {
-            return 0;
-        }
-        let Some(commitment) = &self.commitment else {
-            return self.live;
-        };
-        let may_give = |at: Nanos| now.saturating_sub(at) < RECALL_NS;
-        match commitment.recalled.is_some_and(may_give) {
-            true => 0,
-            false => commitment.last(),
-        }
-    }
 }
 
 impl Pager {
@@ -58,6 +42,7 @@ impl Pager {
         };
         let commitment = memory.commitment.get_or_insert_default();
         let waits = |waiting: &Waiting| waiting.requested.session == session;
+        commitment.obeyed(requested.recall);
         if requested.number < commitment.number || self.closes(session) {
             return;
         }
@@ -72,8 +57,7 @@ impl Pager {
         // While it waits for the answer its client uses no more than it holds.
         let has_enough = self.update(session, |memory| {
             let commitment = memory.commitment.get_or_insert_default();
-            (commitment.number, commitment.held) = (requested.number, requested.held);
-            commitment.recalled = None;
+            commitment.number = requested.number;
             let has_enough = requested.wanted <= commitment.last();
             let most = if has_enough {
                 requested.wanted
@@ -132,13 +116,18 @@ impl Pager {
         let memory = self.sessions.get(&session)?;
         let commitment = memory.commitment.as_ref()?;
         let has = self.memory(session, memory.live)?;
-        Some(has.answer(0, commitment.last(), None))
+        let recall = commitment.recall();
+        Some(MemoryAnswer {
+            recall,
+            ..has.answer(0, commitment.last(), None)
+        })
     }
 
-    /// Whether a request waits: [`Pager::settle`] is to be called now and then.
+    /// Whether a request waits, or what is above a lowered quota: [`Pager::settle`] is to be called
+    /// now and then.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.is_empty() || !self.over.is_empty()
     }
 
     /// What the tenant of a session has, as its client counts what the session itself holds.
@@ -178,8 +167,18 @@ impl Pager {
             let holding = tenants.get(tenant);
             holding.is_some_and(|holding| holding.live > holding.quota)
         });
-        for tenant in self.over.clone() {
-            self.recall((now, 0), Some(&tenant), None, actions);
+        for (session, memory) in &mut self.sessions {
+            let Some(commitment) = &mut memory.commitment else {
+                continue;
+            };
+            let has_unused = memory.live < commitment.last();
+            if has_unused
+                && self.over.contains(&memory.tenant)
+                && let Some(number) = commitment.ask(now, now, PAUSE_NS)
+            {
+                let session = *session;
+                actions.push(MemoryAction::Recall { session, number });
+            }
         }
     }
 
@@ -200,10 +199,14 @@ impl Pager {
             self.answer(requested, None, actions);
             return true;
         }
-        let scope = lacks_quota.then_some(&tenant);
-        self.recall((now, waiting.since), scope, Some(session), actions);
+        self.recall(
+            (now, waiting.since),
+            session,
+            (&tenant, lacks_quota),
+            actions,
+        );
         let waited = now.saturating_sub(waiting.since);
-        if waited < WAIT_NS && self.may_fit(now, session, &tenant, requested.least) {
+        if waited < WAIT_NS && self.may_fit(now, waiting, &tenant) {
             return false;
         }
         let failure = self.refusal(session, requested.least, lacks_quota);
@@ -239,14 +242,21 @@ impl Pager {
         Some((memory.tenant.clone(), room, least > by_quota))
     }
 
-    /// Whether a session can have so much once everything that may become free has.
-    fn may_fit(&self, now: Nanos, session: SessionId, tenant: &Tenant, least: u64) -> bool {
+    /// Whether a request can be met once everything that may become free has.
+    fn may_fit(&self, now: Nanos, waiting: &Waiting, tenant: &Tenant) -> bool {
+        let (session, least) = (waiting.session(), waiting.requested.least);
         let mut floors = Floors {
             device: 0,
             tenants: BTreeMap::new(),
         };
-        for (_, memory) in self.sessions.iter().filter(|(id, _)| **id != session) {
-            let floor = memory.floor(now);
+        for (other, memory) in self.sessions.iter().filter(|(id, _)| **id != session) {
+            let waits = self.waiting.iter().any(|it| it.session() == *other);
+            let floor = match &memory.commitment {
+                _ if memory.closing => 0,
+                Some(commitment) if waits => commitment.last(),
+                Some(commitment) => commitment.kept(now, waiting.since),
+                None => memory.live,
+            };
             floors.device += floor;
             *floors.tenants.entry(memory.tenant.clone()).or_default() += floor;
         }
@@ -256,27 +266,28 @@ impl Pager {
         fits(quota, others) && fits(self.capacity, floors.device)
     }
 
-    /// Asks clients for what they do not use: those of a tenant, or all. Those that were asked at
-    /// `since` or later and have not answered are not asked again.
+    /// Asks the clients of other sessions for what they do not use: those of the same tenant, and
+    /// unless that lacks quota all. What they have freed may not be known here yet, so each is asked
+    /// once after the request came, at `since`.
     fn recall(
         &mut self,
         (now, since): (Nanos, Nanos),
-        tenant: Option<&Tenant>,
-        but: Option<SessionId>,
+        but: SessionId,
+        (tenant, lacks_quota): (&Tenant, bool),
         actions: &mut Vec<MemoryAction>,
     ) {
         for (session, memory) in &mut self.sessions {
-            let is_meant = tenant.is_none_or(|tenant| *tenant == memory.tenant);
+            let is_own = *tenant == memory.tenant;
             // Who waits has said already what it holds.
             let waits = self.waiting.iter().any(|it| it.session() == *session);
-            if !is_meant || but == Some(*session) || memory.closing || waits {
+            if *session == but || waits || memory.closing || (lacks_quota && !is_own) {
                 continue;
             }
-            let Some(commitment) = &mut memory.commitment else {
-                continue;
-            };
-            if commitment.ask(now, since, memory.live) {
-                actions.push(MemoryAction::Recall { session: *session });
+            let pause = if is_own { PAUSE_OWN_NS } else { PAUSE_NS };
+            let commitment = memory.commitment.as_mut();
+            if let Some(number) = commitment.and_then(|it| it.ask(now, since, pause)) {
+                let session = *session;
+                actions.push(MemoryAction::Recall { session, number });
             }
         }
     }

@@ -20,6 +20,8 @@ pub struct MemoryRequested {
     pub wanted: u64,
     /// Bytes that it needs.
     pub least: u64,
+    /// The newest recall that the client has obeyed; 0 is none.
+    pub recall: u64,
 }
 
 /// What a tenant has of a device's memory.
@@ -40,6 +42,7 @@ impl TenantMemory {
         MemoryAnswer {
             v: WIRE_VERSION,
             number,
+            recall: 0,
             committed,
             total: self.total,
             held: self.held,
@@ -69,6 +72,8 @@ pub enum MemoryAction {
     Recall {
         /// The session.
         session: SessionId,
+        /// The recall's number.
+        number: u64,
     },
 }
 
