@@ -120,7 +120,9 @@ pub(crate) fn processes(of: &Path) -> Vec<String> {
     for entry in fs::read_dir("/proc").expect("a folder").flatten() {
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
-        if command.contains(&of) {
+        // Another folder's name may begin as this one's: `…-1` and `…-12`.
+        let mut behind = command.split(&of).skip(1);
+        if behind.any(|rest| !rest.starts_with(|next: char| next.is_ascii_digit())) {
             found.push(format!("{:?} {command}", entry.file_name()));
         }
     }

@@ -296,7 +296,7 @@ fn a_client_that_does_not_answer_keeps_what_it_has() {
         session: SessionId(1),
         number: 1,
     };
-    assert_eq!(actions, [recall.clone()]);
+    assert_eq!(actions, std::slice::from_ref(&recall));
     actions.clear();
     world.pager.settle(1_000 * MS, &mut actions);
     assert_eq!(actions, [recall], "it may have been lost");
