@@ -343,12 +343,16 @@ impl Chains {
             }));
     }
 
-    /// A worker was declared lost, or left: then it accepted no more than it said.
+    /// A worker was declared lost, or left: then it accepted no more than it said. A leader that had
+    /// not sealed it does not know what it said; all that it accepted had ended by then, and that
+    /// was reported.
     pub(super) fn lost(&mut self, incarnation: Incarnation, left: bool, accepted: GpuPosition) {
         if let Some(worker) = self.workers.get_mut(&incarnation) {
             worker.lost |= !left;
             worker.left |= left;
             if left {
+                let ended = worker.proposed.iter().rfind(|(_, it)| it.has_ended());
+                let accepted = ended.map_or(accepted, |(position, _)| accepted.max(*position));
                 worker.proposed.split_off(&accepted.saturating_add(1));
             }
         }

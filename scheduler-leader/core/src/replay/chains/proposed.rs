@@ -42,6 +42,11 @@ impl Proposed {
         self.open = false;
     }
 
+    /// Whether its worker has reported its end.
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.is_some() || (self.grant.kind == GrantKind::Standing && !self.open)
+    }
+
     /// Whether its worker itself says that it accepted this: what was only recomputed may be of a
     /// leader before one of which nothing is recorded.
     pub(super) fn is_sealed(&self) -> bool {

@@ -103,6 +103,35 @@ fn where_nobody_told_how_a_standing_grant_ended_there_is_nothing_to_compare() {
 }
 
 #[test]
+fn of_a_worker_that_left_all_counts_that_it_reported_whoever_heard_that_it_left() {
+    let ended = |position| DoneReport {
+        position,
+        measured: 5,
+        received: 0,
+        outcome: Outcome::Ran,
+        ..closed(0, 0)
+    };
+    // What its leader knew that it had accepted, what it had reported, and what counts.
+    let cases: [(GpuPosition, &[DoneReport], GpuPosition); 5] = [
+        (0, &[], 0),
+        (2, &[], 2),
+        (0, &[ended(1), ended(2)], 2),
+        (0, &[ended(2), closed(5, 9)], 3),
+        (3, &[ended(1), closed(5, 9)], 3),
+    ];
+    for (accepted, reports, counts) in cases {
+        let mut chains = granted();
+        for report in reports {
+            chains.end(WORKER, report, &Launches::default());
+        }
+        chains.lost(WORKER, true, accepted);
+        chains.finish_rest();
+        assert_eq!(chains.tails()[0].fate, Fate::Left);
+        assert_eq!(chains.tails()[0].tail.position, counts, "{reports:?}");
+    }
+}
+
+#[test]
 fn a_worker_that_is_sealed_was_not_lost() {
     let (mut chains, answer) = sealed(0, true);
     chains.lost(WORKER, false, 2);
