@@ -67,7 +67,7 @@ impl DeviceSettings {
             };
             Ok(match gpu {
                 Some(gpu) => Box::new(gpu) as Box<dyn Device>,
-                None => Box::new(self.cpu()),
+                None => Box::new(self.cpu().usable()?),
             })
         })
     }

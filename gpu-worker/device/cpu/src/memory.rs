@@ -1,24 +1,36 @@
-//! One session's memory: a window of device addresses over a reserved range of the host.
+//! One session's memory: a window of device addresses over a range of the process's addresses.
 //!
 //! A device address is an index, never a host pointer: it is checked against the exact table of
-//! live allocations and then translated. The range is reserved without access; pages are
-//! committed as allocations need them and given back when the last one on them is freed.
+//! live allocations and then translated. Behind the window lies a range of the device's
+//! [`PhysicalMemory`], mapped as a whole for as long as the session lives. Its pages take memory
+//! from their first touch on, and are given back when the last allocation on them is freed.
+//!
+//! All of the window may be read and written, as far as the host is concerned: the table is what
+//! says which access is allowed, to the byte. To forbid what lies between allocations would cost the
+//! host a mapping for each of them, and the number of mappings is limited.
 
 #![expect(
     unsafe_code,
-    reason = "mmap, and copies behind the allocation table's checks"
+    reason = "a mapped range, and copies behind the allocation table's checks"
 )]
 
 mod block;
 mod blocks;
+mod moves;
+mod page;
 mod pages;
+mod physical;
 
 use crate::engine::runtime::Heap;
 use crate::error::MemoryError;
+pub(crate) use page::PAGE;
+pub(crate) use physical::PhysicalMemory;
+use std::collections::BTreeMap;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
-/// Bytes of one commit; allocations of less share pages.
-pub(crate) const PAGE: u64 = 4096;
+/// Copies of so many bytes are written to the file rather than through the mapping.
+const WRITTEN: u64 = 1 << 16;
 /// The least alignment that module variables get.
 pub(crate) const ALIGN: u64 = 256;
 
@@ -37,8 +49,14 @@ pub struct Memory {
     size: u64,
     capacity: u64,
     used: u64,
+    physical: Arc<PhysicalMemory>,
+    /// Where its range of the physical memory begins.
+    start: u64,
     host: NonNull<u8>,
     live: Vec<Live>,
+    /// Where bytes from elsewhere are shown: the end of each, by where it begins. Pages of whole
+    /// allocations, behind which there are none of its own.
+    shown: BTreeMap<u64, u64>,
     /// Where module variables lie, by address.
     blocks: Vec<block::Block>,
     heap: Option<Heap>,
@@ -51,40 +69,44 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Reserves a window of `size` bytes that tenants see at `base`; at most `capacity` bytes of
-    /// it may be allocated at once. Nothing is committed yet.
+    /// A window of `size` bytes that tenants see at `base`, with physical memory of its own; at most
+    /// `capacity` bytes of it may be allocated at once. Nothing is in memory yet.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfMemory`] if the host cannot reserve the range, or if the window is
-    /// empty or wraps.
+    /// [`MemoryError::OutOfMemory`] if the host has no such range, or if the window is empty or
+    /// wraps.
     pub fn new(base: u64, size: u64, capacity: u64) -> Result<Self, MemoryError> {
-        let size = size.next_multiple_of(PAGE);
-        let bytes = usize::try_from(size).map_err(|_| MemoryError::OutOfMemory(size))?;
-        if bytes == 0 || !base.is_multiple_of(PAGE) || base.checked_add(size).is_none() {
-            return Err(MemoryError::OutOfMemory(size));
+        let physical = PhysicalMemory::new().map_err(|_| MemoryError::OutOfMemory(size))?;
+        Self::within(Arc::new(physical), (base, size), capacity)
+    }
+
+    /// As [`Memory::new`], with a range of this physical memory.
+    pub(crate) fn within(
+        physical: Arc<PhysicalMemory>,
+        (base, size): (u64, u64),
+        capacity: u64,
+    ) -> Result<Self, MemoryError> {
+        let none = MemoryError::OutOfMemory(size);
+        let size = size.checked_next_multiple_of(PAGE).ok_or(none)?;
+        if size == 0 || !base.is_multiple_of(PAGE) || base.checked_add(size).is_none() {
+            return Err(none);
         }
-        // SAFETY: an anonymous reservation at an address of the kernel's choice touches nothing.
-        let host = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                bytes,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
+        let start = physical.take(size).ok_or(none)?;
+        // SAFETY: at an address of the host's choice.
+        let Some(host) = (unsafe { physical.map(None, (start, size)) }) else {
+            physical.give(start);
+            return Err(none);
         };
-        if host == libc::MAP_FAILED {
-            return Err(MemoryError::OutOfMemory(size));
-        }
-        let host = NonNull::new(host.cast()).ok_or(MemoryError::OutOfMemory(size))?;
         Ok(Self {
             base,
             size,
             capacity,
             used: 0,
+            physical,
+            start,
             host,
             live: Vec::new(),
+            shown: BTreeMap::new(),
             blocks: Vec::new(),
             heap: None,
         })
@@ -158,11 +180,11 @@ impl Memory {
     fn host(&self, addr: u64, len: u64) -> Result<*mut u8, MemoryError> {
         let illegal = MemoryError::IllegalAddress { addr, len };
         self.find(addr, len).ok_or(illegal)?;
-        // The sum cannot leave the reservation: `find` has placed the range inside it.
+        // The sum cannot leave the window: `find` has placed the range inside it.
         Ok(addr.wrapping_add(self.delta()) as *mut u8)
     }
 
-    /// Commits `len` bytes at `addr`, an address of the client's choice.
+    /// Allocates `len` bytes at `addr`, an address of the client's choice: they are zeros.
     ///
     /// # Errors
     /// If the range is not free, or the capacity does not suffice.
@@ -187,7 +209,6 @@ impl Memory {
         if used.is_none_or(|used| used > self.capacity) {
             return Err(MemoryError::OutOfMemory(len));
         }
-        self.commit(addr, end)?;
         self.used += len;
         let live = Live {
             start: addr,
@@ -196,24 +217,6 @@ impl Memory {
         };
         self.live.insert(place, live);
         Ok(())
-    }
-
-    /// Lets the pages of a range within the window be read and written.
-    fn commit(&mut self, start: u64, end: u64) -> Result<(), MemoryError> {
-        let from = (start - self.base) / PAGE * PAGE;
-        let to = (end - self.base).next_multiple_of(PAGE);
-        // SAFETY: [from, to) lies within the reservation, which this value owns.
-        let status = unsafe {
-            libc::mprotect(
-                self.host.as_ptr().add(from as usize).cast(),
-                (to - from) as usize,
-                libc::PROT_READ | libc::PROT_WRITE,
-            )
-        };
-        match status {
-            0 => Ok(()),
-            _ => Err(MemoryError::OutOfMemory(end - start)),
-        }
     }
 
     /// Frees the allocation that starts at `addr`; its pages go back to the host.
@@ -234,7 +237,7 @@ impl Memory {
         if let Some(after) = self.live.get(place + 1) {
             to = to.min(page(after.start));
         }
-        if from < to && !self.renew(from * PAGE, (to - from) * PAGE, libc::PROT_NONE) {
+        if from < to && !self.renew(from * PAGE, (to - from) * PAGE) {
             // What they hold must not be seen by whoever is given them next.
             return Err(MemoryError::OutOfMemory((to - from) * PAGE));
         }
@@ -253,7 +256,7 @@ impl Memory {
         };
         for (start, end) in kept {
             if start < end {
-                // SAFETY: these bytes were live until now and their pages are still committed.
+                // SAFETY: these bytes of the window were live until now.
                 unsafe {
                     let at = start.wrapping_add(self.delta()) as *mut u8;
                     ptr::write_bytes(at, 0, (end - start) as usize);
@@ -278,7 +281,7 @@ impl Memory {
             return Ok(());
         }
         let from = self.host(addr, out.len() as u64)?;
-        // SAFETY: `host` checked the range; `out` cannot overlap a private mapping.
+        // SAFETY: `host` checked the range; `out` cannot overlap the window.
         unsafe { ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
         Ok(())
     }
@@ -292,8 +295,8 @@ impl Memory {
             return Ok(&[]);
         }
         let from = self.host(addr, len)?;
-        // SAFETY: `host` checked the range, whose pages are committed, and nobody writes to it
-        // while this value is borrowed.
+        // SAFETY: `host` checked the range, and nobody writes to it while this value is
+        // borrowed.
         Ok(unsafe { std::slice::from_raw_parts(from, len as usize) })
     }
 
@@ -305,7 +308,11 @@ impl Memory {
         if bytes.is_empty() {
             return Ok(());
         }
-        let to = self.host(addr, bytes.len() as u64)?;
+        let len = bytes.len() as u64;
+        let to = self.host(addr, len)?;
+        if len >= WRITTEN && self.write_file(addr, bytes) {
+            return Ok(());
+        }
         // SAFETY: as in `read`.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
@@ -354,7 +361,7 @@ impl Memory {
         let at = self.host(addr, len)?;
         let count = count as usize;
         // SAFETY: `host` checked the range; the address is aligned and so is the host's, because
-        // the window and the reservation both start on a page.
+        // the window starts on a page, there and here.
         unsafe {
             match width {
                 1 => ptr::write_bytes(at, value as u8, count),
@@ -375,7 +382,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the reservation is this value's own and nothing refers to it any more.
+        // SAFETY: the window is this value's own and nothing refers to it any more.
         unsafe { libc::munmap(self.host.as_ptr().cast(), self.size as usize) };
+        self.physical.give(self.start);
     }
 }

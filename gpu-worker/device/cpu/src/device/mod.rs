@@ -18,6 +18,7 @@ mod sharing;
 
 use crate::engine::{Engine, EngineConfig};
 use crate::lane_loop::Isa;
+use crate::memory::PhysicalMemory;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
 use device::{
@@ -73,6 +74,8 @@ pub struct CpuDevice {
     config: CpuConfig,
     engine: Engine,
     modules: Arc<Cache>,
+    /// What its sessions' memory lies in, or why the host gives none.
+    physical: Result<Arc<PhysicalMemory>, Failure>,
     sessions: Sessions,
     sharing: RefCell<Sharing>,
     /// Sessions that have slices, in turn.
@@ -109,6 +112,10 @@ impl CpuDevice {
             config,
             engine: Engine::new(engine),
             modules: Arc::new(Cache::new(isa)),
+            physical: PhysicalMemory::new().map(Arc::new).map_err(|error| {
+                let detail = format!("the host gives no file in memory (memfd_create): {error}");
+                Failure::new(Code::OutOfMemory, detail)
+            }),
             sessions: Sessions::new(),
             sharing: RefCell::default(),
             turn: VecDeque::new(),
@@ -116,6 +123,17 @@ impl CpuDevice {
             interrupt: Arc::default(),
             began: Instant::now(),
             spares: Arc::new(Mutex::new(Spares::new(SPARES))),
+        }
+    }
+
+    /// The device, where the host can serve it: one that cannot opens no session.
+    ///
+    /// # Errors
+    /// If the host has no files in memory, or does not let us have one.
+    pub fn usable(self) -> Result<Self, Failure> {
+        match &self.physical {
+            Ok(_) => Ok(self),
+            Err(failure) => Err(failure.clone()),
         }
     }
 
@@ -212,7 +230,11 @@ impl Device for CpuDevice {
             let detail = format!("the window at {:#x} is taken", window.base);
             return Err(Failure::new(Code::BadAddress, detail));
         }
-        let opened = Session::open(session, window, domain, self.info.capacity)?;
+        let memory = (
+            Arc::clone(self.physical.as_ref().map_err(Failure::clone)?),
+            self.info.capacity,
+        );
+        let opened = Session::open(session, window, domain, memory)?;
         if domain.is_some() {
             self.sharing.get_mut().begin(self.info.capacity);
         }

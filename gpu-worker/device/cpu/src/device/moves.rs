@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// Bytes written between two looks at who waits: a few hundred microseconds, pages touched for
 /// the first time included. A unit that may be shared, so that each piece of a copy is one.
 const PIECE: u64 = UNIT;
-/// Bytes given back to the host between two looks.
-pub(super) const FREED: u64 = 8 << 20;
+/// Bytes given back to the host between two looks: below a millisecond.
+pub(super) const FREED: u64 = 4 << 20;
 
 /// What a copy from the host brings.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use crate::engine::instance::Placement;
 use crate::engine::runtime::Printed;
 use crate::engine::{Engine, Instance};
 use crate::error::MemoryError;
-use crate::memory::Memory;
+use crate::memory::{Memory, PhysicalMemory};
 use bus_schemas::{
     EventTime, Failure, KernelKey, Launch, Op, OpNumber, OpRef, Parcel, ResultKind, SessionId,
     Spares, Window,
@@ -16,7 +16,7 @@ use bus_schemas::{
 use device::{Completion, Interrupt, OpResult, SharingDomain, Slice};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The sessions of a device. All but the one that runs can be borrowed.
@@ -132,9 +132,10 @@ impl Session {
         id: SessionId,
         window: Window,
         domain: Option<SharingDomain>,
-        capacity: u64,
+        (physical, capacity): (Arc<PhysicalMemory>, u64),
     ) -> Result<Self, Failure> {
-        let memory = Memory::new(window.base, window.size, capacity).map_err(memory_failure)?;
+        let place = (window.base, window.size);
+        let memory = Memory::within(physical, place, capacity).map_err(memory_failure)?;
         Ok(Self {
             id,
             window,

@@ -36,7 +36,7 @@ impl Memory {
     /// live in that block. They hold zeros.
     ///
     /// # Errors
-    /// If the capacity does not suffice, or the host has no pages; nothing is live then that was not.
+    /// If the capacity does not suffice; nothing is live then that was not.
     pub(crate) fn occupy(&mut self, ranges: &[Live]) -> Result<(), MemoryError> {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
             return Ok(());
@@ -58,7 +58,6 @@ impl Memory {
                 len: end.saturating_sub(start),
             });
         }
-        self.commit(start, end)?;
         self.used += bytes;
         self.live.splice(place..place, ranges.iter().copied());
         Ok(())
@@ -82,7 +81,7 @@ impl Memory {
             return Ok(());
         };
         let end = self.blocks[at].end;
-        if !self.renew(start - self.base, end - start, libc::PROT_NONE) {
+        if !self.renew(start - self.base, end - start) {
             // What they hold must not be seen by whoever is given them next.
             return Err(MemoryError::OutOfMemory(end - start));
         }

@@ -1,28 +1,59 @@
 //! The pages behind a session's addresses: given back, or shown from somewhere else.
+//!
+//! Where bytes are shown from elsewhere, the session has no pages of its own: what it maps there
+//! when they are hidden again reads as zeros.
 
 use super::{Memory, PAGE};
 use crate::error::MemoryError;
 use std::os::fd::RawFd;
 
 impl Memory {
-    /// Puts fresh pages of zeros in the place of those at an offset of the reservation; gives
-    /// whether the host did. Where it did not, they are as they were: what it may refuse is one
-    /// mapping more, and it does so before it changes anything.
-    pub(super) fn renew(&mut self, from: u64, bytes: u64, access: i32) -> bool {
+    /// Gives the pages between two offsets of the window back to the host, so that they read as
+    /// zeros; what is shown there is not any more. Gives whether the host did all that: if not,
+    /// nobody may be given them.
+    pub(super) fn renew(&mut self, from: u64, bytes: u64) -> bool {
         debug_assert!(from + bytes <= self.size && (from | bytes).is_multiple_of(PAGE));
-        // SAFETY: whole pages within the reservation, which is this value's own; `&mut self` says
-        // that nobody looks at them. Contents and access change in one step.
+        let (addr, end) = (self.base + from, self.base + from + bytes);
+        (!self.shows(addr, end) || self.hide(addr, end)) && self.punch(from, bytes)
+    }
+
+    /// Whether something is shown in a range.
+    pub(super) fn shows(&self, addr: u64, end: u64) -> bool {
+        let before = self.shown.range(..end).next_back();
+        before.is_some_and(|(_, until)| *until > addr)
+    }
+
+    /// Maps this session's own pages, of zeros, in the place of all that is shown in a range; nothing
+    /// that is shown reaches beyond it. Gives whether the host did; where it did not, everything is
+    /// as it was.
+    fn hide(&mut self, addr: u64, end: u64) -> bool {
+        let (from, bytes) = (addr - self.base, end - addr);
+        // SAFETY: within the window, which is this value's own; `&mut self` says that nobody looks.
         let mapped = unsafe {
-            libc::mmap(
-                self.host.as_ptr().add(from as usize).cast(),
-                bytes as usize,
-                access,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
-                -1,
-                0,
-            )
+            let at = self.host.add(from as usize);
+            self.physical.map(Some(at), (self.start + from, bytes))
         };
-        mapped != libc::MAP_FAILED
+        if mapped.is_none() {
+            return false;
+        }
+        let hidden: Vec<u64> = self.shown.range(addr..end).map(|it| *it.0).collect();
+        for start in hidden {
+            self.shown.remove(&start);
+        }
+        true
+    }
+
+    /// Writes bytes of this session's own pages, none of them shown from elsewhere, without a page fault
+    /// for each that is not in memory. Gives whether it did: where not, some may be written.
+    pub(super) fn write_file(&self, addr: u64, bytes: &[u8]) -> bool {
+        let own = !self.shows(addr, addr + bytes.len() as u64);
+        let at = self.start + (addr - self.base);
+        own && self.physical.write(at, bytes).is_ok()
+    }
+
+    /// Gives this session's own pages between two offsets of the window back to the host.
+    pub(super) fn punch(&self, from: u64, bytes: u64) -> bool {
+        self.physical.punch(self.start + from, bytes)
     }
 
     /// Whether a range is whole pages of one live allocation of the client.
@@ -43,7 +74,7 @@ impl Memory {
         let Ok(offset) = libc::off_t::try_from(offset) else {
             return false;
         };
-        if !self.is_whole(addr, bytes) {
+        if !self.is_whole(addr, bytes) || self.shows(addr, addr + bytes) {
             return false;
         }
         // SAFETY: `is_whole` checked the range, which is this value's own; the mapping is private,
@@ -62,6 +93,12 @@ impl Memory {
         if shown == libc::MAP_FAILED {
             return false;
         }
+        // Nobody sees its own pages any more, until it has them again, as zeros.
+        self.shown.insert(addr, addr + bytes);
+        if !self.punch(addr - self.base, bytes) {
+            self.hide(addr, addr + bytes);
+            return false;
+        }
         // All at once is cheaper than one by one as kernels come to them. Where the host does not
         // know how, they are mapped then.
         // SAFETY: the range was just mapped; nothing in it changes.
@@ -72,8 +109,7 @@ impl Memory {
     /// Puts pages of zeros of this session's own in the place of shown ones. Gives whether the host
     /// did; where it did not, they are as they were.
     pub(crate) fn clear(&mut self, addr: u64, bytes: u64) -> bool {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        self.is_whole(addr, bytes) && self.renew(addr - self.base, bytes, access)
+        self.is_whole(addr, bytes) && self.renew(addr - self.base, bytes)
     }
 
     /// Makes shown pages this session's own, with the bytes that they have. `spare` is room for
@@ -104,13 +140,17 @@ impl Memory {
         Ok(())
     }
 
-    /// As [`Memory::discard`], of the whole pages between two offsets of the reservation.
+    /// As [`Memory::discard`], of the whole pages between two offsets of the window.
     pub(super) fn drop_pages(&mut self, from: u64, end: u64) {
         let to = end.min(self.size) / PAGE * PAGE;
-        if from < to {
-            // SAFETY: whole pages of the reservation whose contents are not wanted any more, and
-            // `&mut self` says that nobody looks. What the host may refuse it may also ignore: whoever
-            // frees them takes the pages in any case.
+        if from >= to {
+            return;
+        }
+        // What the host may refuse it may also ignore: whoever frees them takes the pages in any case.
+        self.punch(from, to - from);
+        if self.shows(self.base + from, self.base + to) {
+            // SAFETY: whole pages of the window whose contents are not wanted any more, and `&mut
+            // self` says that nobody looks.
             unsafe {
                 let at = self.host.as_ptr().add(from as usize).cast();
                 libc::madvise(at, (to - from) as usize, libc::MADV_DONTNEED);

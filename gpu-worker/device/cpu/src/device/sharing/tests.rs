@@ -2,18 +2,22 @@
 
 use bus_schemas::{Window, limits};
 
+use std::sync::Arc;
+
 use super::super::session::{Session, Sessions};
 use super::*;
+use crate::memory::PhysicalMemory;
 
 /// A session with eight mebibytes at its window's start, in which it may share with all.
 fn session(n: u64) -> Session {
     let size = limits::WINDOW_MIN_BYTES;
     let base = limits::ADDRESS_FIRST + n * size;
+    let physical = PhysicalMemory::new().expect("a file in memory");
     let opened = Session::open(
         SessionId(n),
         Window { base, size },
         Some(SharingDomain(0)),
-        1 << 30,
+        (Arc::new(physical), 1 << 30),
     );
     let mut session = opened.expect("a window");
     let allocated = session.memory.alloc(base, 8 * UNIT);
