@@ -58,6 +58,8 @@ impl GpuWorker {
                     Ok(())
                 });
             }
+            // Not answered yet: who asks goes by no answer.
+            Some(WorkerSubject::Memory | WorkerSubject::TenantMemory(_)) => {}
             None => self.malformed += 1,
         }
     }
