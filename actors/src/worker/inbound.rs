@@ -58,8 +58,10 @@ impl GpuWorker {
                     Ok(())
                 });
             }
-            // Not answered yet: who asks goes by no answer.
-            Some(WorkerSubject::Memory | WorkerSubject::TenantMemory(_)) => {}
+            Some(WorkerSubject::Memory) => self.on_memory_status(None, message),
+            Some(WorkerSubject::TenantMemory(tenant)) => {
+                self.on_memory_status(Some(tenant), message);
+            }
             None => self.malformed += 1,
         }
     }
