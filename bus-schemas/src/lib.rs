@@ -40,13 +40,18 @@ pub use codec::framing::Carrier;
 pub use codec::message::{Message, MessageError, WIRE_VERSION, decode, encode, encode_into};
 pub use codec::sample_hash::SampleHash;
 pub use control::allowance::Allowance;
+pub use control::devices::{Devices, DevicesRequest, TenantDevice};
 pub use control::drain::{Drain, Leave};
 pub use control::liveness::{
     Alive, CloseReason, CloseRequest, Hold, LeaderBeat, LeaderNotice, Lost, Rejected, WorkerBeat,
 };
 pub use control::memory::{MemoryAnswer, MemoryRequest};
+pub use control::memory_status::{
+    MemoryStatus, MemoryStatusRequest, SessionMemoryStatus, TenantMemoryStatus,
+};
 pub use control::opening::{OpenAnswer, OpenRequest, Opened};
 pub use control::placement::{Groups, HeldImages, OtherDevice, PlaceStatus, WeightSample, Weights};
+pub use control::process::{ClientProcess, ShortText};
 pub use control::properties::DeviceProperties;
 pub use control::settings::{
     ClusterSettings, Measured, MeasuredKernel, TenantLimits, TenantSettings, Usage, UsageRow,

@@ -32,6 +32,14 @@ pub const LAUNCH_BYTES: u64 = 256 << 20;
 pub const FUNCTIONS: u32 = 65_536;
 /// Devices that one request asks for at most.
 pub const DEVICES: u32 = 16;
+/// Devices that an answer to a [`crate::DevicesRequest`] names at most.
+pub const DEVICES_NAMED: usize = 64;
+/// Tenants that one [`crate::MemoryStatus`] names at most.
+pub const STATUS_TENANTS: usize = 1_000;
+/// Sessions that one [`crate::MemoryStatus`] names at most.
+pub const STATUS_SESSIONS: usize = 2_000;
+/// Bytes of a [`crate::ShortText`] at most.
+pub const SHORT_TEXT: usize = 64;
 /// Groups of workers that a tenant is bound to at most.
 pub const GROUPS: usize = 64;
 /// Images that a worker names at most.

@@ -54,6 +54,8 @@ plain!(
     CloseRequest,
     DataChunk<'_>,
     DeviceResult<'_>,
+    Devices,
+    DevicesRequest,
     Drain,
     Hold,
     LeaderBeat,
@@ -63,6 +65,8 @@ plain!(
     Measured,
     MemoryAnswer,
     MemoryRequest,
+    MemoryStatus,
+    MemoryStatusRequest,
     OpenAnswer,
     OpenRequest,
     Refusal,
@@ -272,6 +276,27 @@ fn messages_full_of_small_items_are_decoded_within_their_size() {
         ];
         let bytes = encode(&usage);
         assert_eq!(decode::<Usage>(&bytes), Ok(usage));
+        bytes
+    });
+}
+
+#[test]
+fn what_a_worker_and_a_leader_list_is_decoded_within_its_size() {
+    full(|| {
+        let mut status = sample::memory_status();
+        status.tenants = vec![status.tenants[0].clone(); limits::STATUS_TENANTS];
+        status.sessions = vec![status.sessions[0].clone(); limits::STATUS_SESSIONS];
+        let bytes = encode(&status);
+        assert!(bytes.len() < limits::MESSAGE_BYTES / 2, "{}", bytes.len());
+        assert_eq!(decode::<MemoryStatus>(&bytes), Ok(status));
+        bytes
+    });
+    full(|| {
+        let mut devices = sample::devices();
+        devices.devices[0].properties = DeviceProperties::default();
+        devices.devices = vec![devices.devices[0].clone(); limits::DEVICES_NAMED];
+        let bytes = encode(&devices);
+        assert_eq!(decode::<Devices>(&bytes), Ok(devices));
         bytes
     });
 }

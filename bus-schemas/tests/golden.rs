@@ -152,6 +152,21 @@ fn signs_of_life_name_the_workers_where_they_are_said() {
 }
 
 #[test]
+fn requests_for_memory_name_their_process_where_it_is_said() {
+    let mut request = sample::memory_request();
+    request.process = Some(sample::process());
+    assert_eq!(decode(&encode(&request)), Ok(request));
+    // A name without end is cut, not refused.
+    let mut bytes = encode(&request);
+    let at = bytes.windows(6).position(|at| at == b"\xa5train");
+    let long = [&[0xda, 0x10, 0x00][..], &[b'x'; 4_096]].concat();
+    let at = at.expect("the name");
+    bytes.splice(at..at + 6, long);
+    request.process.as_mut().expect("one").name = ShortText::new(&"x".repeat(64));
+    assert_eq!(decode(&bytes), Ok(request));
+}
+
+#[test]
 fn usage_says_what_is_saved_only_where_something_is() {
     let mut usage = sample::usage();
     assert!(!String::from_utf8_lossy(&encode(&usage)).contains("saved"));

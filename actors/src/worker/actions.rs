@@ -318,6 +318,8 @@ impl GpuWorker {
             first: start.first,
             last: start.last,
             declared: 0,
+            priority: start.priority,
+            launches: None,
         });
         self.spans.started(start);
         self.handle_dispatch(dispatch::Event::Started(start, ops));

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use device::{DeviceInfo, OpResult, OpSpan};
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, Event, ExitReason};
-use gpu_worker_core::{Dispatch, ImageTable, SendOnChange, Sequencer, WeightTable};
+use gpu_worker_core::{AnswerRate, Dispatch, ImageTable, SendOnChange, Sequencer, WeightTable};
 use tokio::sync::oneshot;
 
 use super::device_thread::{Command, DeviceThread};
@@ -53,6 +53,8 @@ pub(super) struct Identity {
     /// The group of workers that it is in, and whether that takes bound tenants only.
     pub(super) group: Tenant,
     pub(super) exclusive: bool,
+    /// Slices of different sessions overlap on the device.
+    pub(super) overlaps: bool,
 }
 
 impl Identity {
@@ -74,6 +76,7 @@ impl Identity {
             properties,
             group: group.unwrap_or_else(|| "default".parse().expect("a name")),
             exclusive: settings.exclusive,
+            overlaps: info.overlaps,
         }
     }
 }
@@ -146,6 +149,10 @@ pub(super) struct GpuWorker {
     pub(super) timer: Timer,
     pub(super) waiting: bool,
     pub(super) rejected: VecDeque<(SessionId, Instant)>,
+    /// How often tenants were answered that asked for their memory.
+    pub(super) answered: AnswerRate,
+    /// When the device completed a slice last.
+    pub(super) completed_at: u64,
     /// Messages that meant nothing.
     pub(super) malformed: u64,
     pub(super) exit: Option<oneshot::Sender<Result<ExitReason, Failure>>>,

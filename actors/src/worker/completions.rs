@@ -79,6 +79,7 @@ impl GpuWorker {
             first,
             last,
             declared,
+            ..
         } = started.unwrap_or_default();
         let event = CompletedEvent {
             position: completion.position,
@@ -103,6 +104,7 @@ impl GpuWorker {
             held.events.add(answers.events);
         }
         self.settle_images(completion.session);
+        self.completed_at = self.now();
         let kernels = completion.kernels.iter();
         SliceUsage {
             first,

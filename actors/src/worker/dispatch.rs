@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::{Context, Handler};
-use bus_schemas::{Failure, Launch, ModuleHash, Op, SessionId};
+use bus_schemas::{Failure, Launch, ModuleHash, Op, OpRef, SessionId};
 use device::{OpSpan, Slice};
 use gpu_worker_core::dispatch::{
     Action, Event, ImageState, LaunchNeeds, SessionReader, StagedCopy, Submission, TransferState,
@@ -61,8 +61,11 @@ impl GpuWorker {
     fn submit(&mut self, submission: Submission<Vec<OpSpan>>) {
         let start = submission.start;
         let mut transfers = Vec::new();
+        let is_launch = |op: OpRef<'_>| matches!(op.op, Op::Launch(_));
+        let launches = |span: &OpSpan| span.ops().iter().any(is_launch);
+        let launches = submission.ops.iter().any(launches).then(|| self.now());
         if let Some(held) = self.held.get_mut(&start.session) {
-            held.declares(start.first, submission.declared);
+            held.submitted(start.first, submission.declared, launches);
             for (_, touch) in submission.touched {
                 self.weights.touch(start.session, &held.tenant, touch);
             }

@@ -58,6 +58,10 @@ impl GpuWorker {
                     Ok(())
                 });
             }
+            Some(WorkerSubject::Memory) => self.on_memory_status(None, message),
+            Some(WorkerSubject::TenantMemory(tenant)) => {
+                self.on_memory_status(Some(tenant), message);
+            }
             None => self.malformed += 1,
         }
     }

@@ -21,6 +21,7 @@ mod handover;
 mod images;
 mod inbound;
 mod kernel_records;
+mod memory_status;
 mod names;
 mod pager;
 mod session_buffers;
@@ -41,7 +42,9 @@ use bus_schemas::{Failure, Incarnation};
 use device::DeviceInfo;
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
-use gpu_worker_core::{Dispatch, ImageTable, Meter, Pager, Resources, Sequencer, WeightTable};
+use gpu_worker_core::{
+    AnswerRate, Dispatch, ImageTable, Meter, Pager, Resources, Sequencer, WeightTable,
+};
 use tokio::sync::{mpsc, oneshot};
 
 pub use compiler::CompileLimits;
@@ -200,6 +203,7 @@ impl Parts {
             worker: worker.clone().recipient(),
             telemetry: self.settings.telemetry.clone(),
             gpu,
+            incarnation,
             usage_appender: UsageAppender::start(client.clone(), subjects, incarnation),
             kernels: KernelRecords::start(client.clone(), subjects),
             metering: self.settings.metering,
@@ -258,6 +262,8 @@ impl Parts {
             timer: Timer::default(),
             waiting: false,
             rejected: VecDeque::new(),
+            answered: AnswerRate::default(),
+            completed_at: 0,
             malformed: 0,
             exit: Some(self.exit),
             left: None,

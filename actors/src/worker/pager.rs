@@ -7,18 +7,22 @@ use std::time::{Duration, Instant, SystemTime};
 use actix::{Actor, AsyncContext, Context, Handler, Recipient};
 use async_nats::Subject;
 use bus_schemas::subject::{Subjects, ToClient};
-use bus_schemas::{GpuId, KernelName, MemoryRequest, OpNumber, SessionId, Tenant, encode};
+use bus_schemas::{
+    GpuId, Incarnation, KernelName, MemoryRequest, OpNumber, SessionId, Tenant, encode,
+};
 use gpu_worker_core::Resources;
 use gpu_worker_core::dispatch::{Claim, ClaimAnswer};
 use gpu_worker_core::ledger::{Cut, KernelRan};
+use gpu_worker_core::memory_report::PageLimits;
 use gpu_worker_core::meter::{SliceUse, fold};
 use gpu_worker_core::resources::CompletedSlice;
 
 use super::kernel_records::KernelRecords;
+use super::memory_status::StatusAsked;
 use super::usage_appender::UsageAppender;
 use crate::publisher::BusPublisher;
 use crate::timer::nanos;
-use telemetry::Telemetry;
+use telemetry::{MemoryReading, Telemetry};
 
 const USAGE: Duration = Duration::from_millis(250);
 /// A usage block is not cut while so many wait to be recorded: the next one has it all.
@@ -55,6 +59,8 @@ pub(super) enum PagerMessage {
         quota: u64,
         request: MemoryRequest,
     },
+    /// Somebody asks what the memory is held for.
+    Status(StatusAsked),
     /// Slices have completed; the last done report that was made of them.
     Completed(Vec<SliceUsage>, u64),
     /// What sessions are charged now, by what others did, and the bytes saved by sharing.
@@ -122,6 +128,7 @@ pub(super) struct VramPager {
     pub(super) worker: Recipient<Admitted>,
     pub(super) telemetry: Telemetry,
     pub(super) gpu: GpuId,
+    pub(super) incarnation: Incarnation,
     pub(super) usage_appender: UsageAppender,
     pub(super) kernels: KernelRecords,
     /// Between two usage blocks.
@@ -145,8 +152,22 @@ impl VramPager {
     fn publish_usage(&mut self) {
         let mut usage = self.resources.usage(self.now());
         self.telemetry.meters().usage(self.gpu, &usage);
+        self.measure_memory();
         fold(&mut usage.sessions, ROWS);
         self.outgoing.publish(self.usage.clone(), encode(&usage));
+    }
+
+    fn measure_memory(&self) {
+        let memory = self.resources.tenants_memory().into_iter();
+        let readings = memory.map(|(tenant, has)| {
+            let reading = MemoryReading {
+                total: has.total,
+                held: has.held,
+                free: has.free,
+            };
+            (tenant, reading)
+        });
+        self.telemetry.meters().memory(self.gpu, readings.collect());
     }
 
     /// Answers clients' requests for memory, as far as there are answers.
@@ -155,6 +176,18 @@ impl VramPager {
             let subject = self.subjects.to_client(&tenant, session, ToClient::Memory);
             self.outgoing.publish(subject.into(), encode(&answer));
         }
+    }
+
+    /// Says what the memory is held for, as of now.
+    fn publish_status(&self, asked: StatusAsked) {
+        let worker = (self.incarnation, self.gpu);
+        let resources = &self.resources;
+        let report = resources.memory_report(self.now(), worker, &asked.running);
+        let status = match &asked.of {
+            Some(tenant) => report.of(tenant),
+            None => report.page(asked.after.as_ref(), PageLimits::default()),
+        };
+        self.outgoing.publish(asked.reply, encode(&status));
     }
 
     /// Hands the next usage blocks to the appender.
@@ -235,6 +268,7 @@ impl Handler<PagerMessage> for VramPager {
                 self.resources.open(now, session, &tenant, quota);
                 self.resources.request(now, session, &request);
             }
+            PagerMessage::Status(asked) => return self.publish_status(asked),
             PagerMessage::Completed(mut uses, reports) => {
                 let names = uses.iter_mut().flat_map(|used| used.names.drain(..));
                 self.resources.names(names);

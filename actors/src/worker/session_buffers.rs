@@ -21,6 +21,9 @@ pub(super) struct StartedSlice {
     pub(super) last: OpNumber,
     /// What its ops declare, once the device has it.
     pub(super) declared: u64,
+    pub(super) priority: u8,
+    /// Since when the device has it, where it launches something.
+    pub(super) launches: Option<u64>,
 }
 
 /// Ops of one batch message that have not been started.
@@ -205,11 +208,12 @@ impl SessionBuffers {
         spans
     }
 
-    /// The ops of the started slice from op `first` on declare this.
-    pub(super) fn declares(&mut self, first: OpNumber, declared: u64) {
+    /// The device gets the started slice from op `first` on: what its ops declare, and when, where
+    /// they launch something.
+    pub(super) fn submitted(&mut self, first: OpNumber, declared: u64, launches: Option<u64>) {
         let mut started = self.started.iter_mut();
         if let Some(slice) = started.find(|slice| slice.first == first) {
-            slice.declared = declared;
+            (slice.declared, slice.launches) = (declared, launches);
         }
     }
 

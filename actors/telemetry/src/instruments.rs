@@ -7,7 +7,9 @@ use bus_schemas::Invariant;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
 
-use crate::meters::{Durations, Meters, UsageTotals, gpu_attribute, tenant_attribute};
+use crate::meters::{
+    Durations, MemoryReading, Meters, UsageTotals, gpu_attribute, tenant_attribute,
+};
 use crate::settings::Role;
 
 /// Makes a role's instruments. Callbacks hold the meters weakly: the meters hold instruments.
@@ -30,6 +32,7 @@ pub(crate) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
         }
         Role::Worker => {
             instruments.tenants();
+            instruments.memory();
             instruments.devices();
             instruments.invariants();
         }
@@ -224,6 +227,36 @@ impl Instruments<'_> {
                 out.observe(totals.vram_credits(), attributes)
             });
         });
+    }
+
+    /// What tenants have of a worker's device's memory now.
+    fn memory(&self) {
+        type Of = fn(MemoryReading) -> u64;
+        let rows: [(&'static str, &'static str, Of); 3] = [
+            (
+                "warploom.vram.total",
+                "bytes that a tenant may hold",
+                |it| it.total,
+            ),
+            (
+                "warploom.vram.held",
+                "bytes that a tenant's sessions have allocated",
+                |it| it.held,
+            ),
+            (
+                "warploom.vram.free",
+                "bytes that a tenant may still allocate",
+                |it| it.free,
+            ),
+        ];
+        for (name, description, of) in rows {
+            self.gauge([name, "By", description], move |meters, out| {
+                meters.each_memory(|tenant, gpu, reading| {
+                    let attributes = [tenant_attribute(tenant), gpu_attribute(gpu)];
+                    out.observe(of(reading), &attributes);
+                });
+            });
+        }
     }
 
     /// The devices of this process's workers.

@@ -27,7 +27,8 @@ pub use error::TelemetryError;
 pub use histogram::Histogram;
 pub use logs::{LogFormat, start_logs};
 pub use meters::{
-    GpuMeters, LeaderMeters, Meters, TargetReading, TenantMeters, TenantSnapshot, UsageTotals,
+    GpuMeters, LeaderMeters, MemoryReading, Meters, TargetReading, TenantMeters, TenantSnapshot,
+    UsageTotals,
 };
 pub use settings::{Role, TelemetrySettings};
 pub use span::{Span, SpanName};

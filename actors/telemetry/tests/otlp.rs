@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use bus_schemas::{Incarnation, SessionId, StoreStatus, Tenant, Usage, UsageRow, WIRE_VERSION};
 use serde_json::{Value, json};
 use telemetry::{
-    Role, Span, SpanName, TargetReading, Telemetry, TelemetryError, TelemetrySettings, TraceContext,
+    MemoryReading, Role, Span, SpanName, TargetReading, Telemetry, TelemetryError,
+    TelemetrySettings, TraceContext,
 };
 use test_cluster::Receiver;
 use test_cluster::TempDir;
@@ -126,6 +127,12 @@ fn measures(role: Role, telemetry: &Telemetry) {
                 .tenant(&tenant)
                 .execute(1, Duration::from_micros(300));
             meters.usage(1, &usage(&tenant));
+            let reading = MemoryReading {
+                total: 8 << 30,
+                held: (3 << 30) + 256,
+                free: 2 << 30,
+            };
+            meters.memory(1, [(tenant, reading)].into());
         }
     }
 }
@@ -154,11 +161,18 @@ fn metrics_arrive_with_units_and_as_docs_define_them() {
     assert_eq!(value("warploom.grants"), 7.0);
     assert_eq!(value("warploom.voids"), 1.0);
     assert_eq!(value("warploom.invariant.violations"), 0.0);
+    let of_chat = json!({"warploom.tenant": "chat", "warploom.gpu": 1});
+    for (name, bytes) in [
+        ("total", 8 << 30),
+        ("held", (3 << 30) + 256),
+        ("free", 2 << 30),
+    ] {
+        let memory = named(&received, &format!("warploom.vram.{name}"));
+        assert_eq!(memory["value"].as_u64(), Some(bytes), "{memory}");
+        assert_eq!(memory["attributes"], of_chat);
+    }
     let launches = &named(&received, "warploom.launches")["attributes"];
-    assert_eq!(
-        *launches,
-        json!({"warploom.tenant": "chat", "warploom.gpu": 1})
-    );
+    assert_eq!(*launches, of_chat);
     for (kind, seconds) in [
         ("request", 0.004),
         ("queue", 3e-5),

@@ -4,6 +4,7 @@ mod answers;
 mod device;
 mod driven;
 mod images;
+mod memory;
 mod tour;
 
 use actors::worker::ExitReason;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::codec::message::Message;
+use crate::control::process::ClientProcess;
 use crate::error::Failure;
 use crate::id::OpNumber;
 
@@ -26,6 +27,9 @@ pub struct MemoryRequest {
     pub least: u64,
     /// The newest recall that the client has obeyed; 0 is none.
     pub recall: u64,
+    /// The process that has the session, for people; said once is enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ClientProcess>,
 }
 
 impl Message for MemoryRequest {

@@ -2,11 +2,14 @@
 //! and the cluster's status.
 
 pub(crate) mod allowance;
+pub(crate) mod devices;
 pub(crate) mod drain;
 pub(crate) mod liveness;
 pub(crate) mod memory;
+pub(crate) mod memory_status;
 pub(crate) mod opening;
 pub(crate) mod placement;
+pub(crate) mod process;
 pub(crate) mod properties;
 pub(crate) mod settings;
 pub(crate) mod status;

@@ -28,6 +28,8 @@ pub enum ToLeader {
     Close,
     /// [`crate::Alive`].
     Alive,
+    /// [`crate::DevicesRequest`], a request.
+    Devices,
     /// [`crate::Intent`] of a session.
     Intent(SessionId),
 }
@@ -157,6 +159,7 @@ impl Subjects {
             ToLeader::Open => format!("{root}.t.{tenant}.up.l.open"),
             ToLeader::Close => format!("{root}.t.{tenant}.up.l.close"),
             ToLeader::Alive => format!("{root}.t.{tenant}.up.l.alive"),
+            ToLeader::Devices => format!("{root}.t.{tenant}.up.l.devices"),
             ToLeader::Intent(session) => format!("{root}.t.{tenant}.up.l.intent.{session}"),
         }
     }
@@ -177,6 +180,12 @@ impl Subjects {
             ToWorker::Memory => "memory",
         };
         format!("{}.t.{tenant}.up.w.{worker}.{session}.{verb}", self.root)
+    }
+
+    /// [`crate::MemoryStatusRequest`], tenant to worker, a request: of itself.
+    #[must_use]
+    pub fn tenant_memory(&self, tenant: &Tenant, worker: Incarnation) -> String {
+        format!("{}.t.{tenant}.up.w.{worker}.memory", self.root)
     }
 
     /// Leader or worker to client, of one session.
@@ -242,6 +251,12 @@ impl Subjects {
     #[must_use]
     pub fn leave(&self, worker: Incarnation) -> String {
         format!("{}.s.w.{worker}.leave", self.root)
+    }
+
+    /// [`crate::MemoryStatusRequest`], administrator to worker, a request: of all tenants.
+    #[must_use]
+    pub fn memory(&self, worker: Incarnation) -> String {
+        format!("{}.s.w.{worker}.memory", self.root)
     }
 
     /// [`crate::Lost`], leader to everyone in the cluster.

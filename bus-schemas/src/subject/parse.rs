@@ -27,6 +27,10 @@ pub enum LeaderSubject {
 pub enum WorkerSubject {
     /// From a tenant, of one of its sessions.
     Tenant(Tenant, SessionId, ToWorker),
+    /// [`crate::MemoryStatusRequest`] of a tenant about itself.
+    TenantMemory(Tenant),
+    /// [`crate::MemoryStatusRequest`] of an administrator.
+    Memory,
     /// [`crate::GrantBatch`].
     GrantBatch,
     /// [`crate::Seal`], a request.
@@ -53,6 +57,7 @@ impl Subjects {
                     ("l", "open", None) => ToLeader::Open,
                     ("l", "close", None) => ToLeader::Close,
                     ("l", "alive", None) => ToLeader::Alive,
+                    ("l", "devices", None) => ToLeader::Devices,
                     ("l", "intent", Some(session)) => ToLeader::Intent(session.parse().ok()?),
                     _ => return None,
                 };
@@ -87,7 +92,10 @@ impl Subjects {
                 let ("up", "w", _worker) = (tokens.next()?, tokens.next()?, tokens.next()?) else {
                     return None;
                 };
-                let session = tokens.next()?.parse().ok()?;
+                let session = match tokens.next()? {
+                    "memory" => return memory_of(tenant, tokens.next()),
+                    session => session.parse().ok()?,
+                };
                 let what = match tokens.next()? {
                     "batch" => ToWorker::Batch,
                     "data" => ToWorker::Data,
@@ -104,6 +112,7 @@ impl Subjects {
                     "order" => WorkerSubject::GrantBatch,
                     "seal" => WorkerSubject::Seal,
                     "leave" => WorkerSubject::Leave,
+                    "memory" => WorkerSubject::Memory,
                     _ => return None,
                 }
             }
@@ -132,6 +141,13 @@ impl Subjects {
     }
 }
 
+/// A tenant's request about itself, unless more tokens follow.
+fn memory_of(tenant: &str, next: Option<&str>) -> Option<WorkerSubject> {
+    let tenant = tenant.parse().ok()?;
+    next.is_none()
+        .then_some(WorkerSubject::TenantMemory(tenant))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +166,7 @@ mod tests {
             ToLeader::Open,
             ToLeader::Close,
             ToLeader::Alive,
+            ToLeader::Devices,
             ToLeader::Intent(session),
         ] {
             let subject = subjects.to_leader(&tenant, what);
@@ -210,6 +227,17 @@ mod tests {
             subjects.parse_worker(&subjects.leave(worker)),
             Some(WorkerSubject::Leave)
         );
+        assert_eq!(
+            subjects.parse_worker(&subjects.memory(worker)),
+            Some(WorkerSubject::Memory)
+        );
+        let own = subjects.tenant_memory(&tenant, worker);
+        assert!(own.starts_with(subjects.tenant_outbound(&tenant).trim_end_matches('>')));
+        assert_eq!(
+            subjects.parse_worker(&own),
+            Some(WorkerSubject::TenantMemory(tenant.clone()))
+        );
+        assert_eq!(subjects.parse_worker(&format!("{own}.x")), None);
         assert_eq!(
             subjects.parse_worker(&subjects.lost()),
             Some(WorkerSubject::Lost)

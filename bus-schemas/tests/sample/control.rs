@@ -252,3 +252,72 @@ pub(crate) fn status() -> Status {
         stores: Vec::new(),
     }
 }
+
+pub(crate) fn process() -> ClientProcess {
+    ClientProcess {
+        host: ShortText::new("node-7"),
+        pid: 4_711,
+        name: ShortText::new("train"),
+    }
+}
+
+pub(crate) fn memory_status_request() -> MemoryStatusRequest {
+    MemoryStatusRequest {
+        v: V,
+        after: Some("batch".parse().unwrap()),
+    }
+}
+
+pub(crate) fn memory_status() -> MemoryStatus {
+    let session = SessionMemoryStatus {
+        tenant: tenant(),
+        session: SESSION,
+        held: 4_096,
+        busy_ppm: 250_000,
+        process: Some(process()),
+    };
+    MemoryStatus {
+        v: V,
+        incarnation: WORKER,
+        gpu: 0,
+        capacity: 6 << 30,
+        held: 1 << 30,
+        free: 5 << 30,
+        tenants: vec![TenantMemoryStatus {
+            tenant: tenant(),
+            total: 8 << 30,
+            held: 4_096,
+            free: 5 << 30,
+            committed: 2 << 20,
+            resident: 3_584,
+            busy_ppm: 250_000,
+            sessions: 2,
+        }],
+        sessions: vec![
+            session.clone(),
+            SessionMemoryStatus {
+                session: SessionId(SESSION.0 + 1),
+                process: None,
+                ..session
+            },
+        ],
+        more: true,
+    }
+}
+
+pub(crate) fn devices_request() -> DevicesRequest {
+    DevicesRequest { v: V }
+}
+
+pub(crate) fn devices() -> Devices {
+    Devices {
+        v: V,
+        devices: vec![TenantDevice {
+            incarnation: WORKER,
+            gpu: 0,
+            quota: 8 << 30,
+            properties: properties(),
+        }],
+        failure: None,
+    }
+}

@@ -103,6 +103,18 @@ macro_rules! for_every_message {
             MemoryRequest,
             $crate::sample::memory_request()
         );
+        $call!(
+            memory_status_request,
+            MemoryStatusRequest,
+            $crate::sample::memory_status_request()
+        );
+        $call!(memory_status, MemoryStatus, $crate::sample::memory_status());
+        $call!(
+            devices_request,
+            DevicesRequest,
+            $crate::sample::devices_request()
+        );
+        $call!(devices, Devices, $crate::sample::devices());
         $call!(memory_answer, MemoryAnswer, $crate::sample::memory_answer());
         $call!(worker_beat, WorkerBeat, $crate::sample::worker_beat());
     };
@@ -370,6 +382,7 @@ pub(crate) fn memory_request() -> MemoryRequest {
         wanted: 2 << 20,
         least: 8_192,
         recall: 2,
+        process: None,
     }
 }
 

@@ -189,6 +189,7 @@ impl Commitment {
             wanted,
             least,
             recall: self.obeyed,
+            process: None,
         };
         self.asked = Some((request, now));
         self.unsent = true;

@@ -113,7 +113,7 @@ impl Peer {
                     self.notice(tenant, request.session, Some(gone)).await;
                 }
             }
-            ToLeader::Alive => {}
+            ToLeader::Alive | ToLeader::Devices => {}
         }
     }
 

@@ -2,7 +2,7 @@
 //! ([`dispatch`]), who has which images of modules ([`images`]), who may hold how much memory
 //! ([`pager`]), what of it are weights that others may have too ([`weights`]), who used what
 //! ([`meter`], and in blocks for the record [`ledger`]). Pager, meter and the claim that waits are
-//! one for the shells: [`resources`].
+//! one for the shells: [`resources`], which also says what each tenant has ([`memory_report`]).
 //!
 //! Each is a state machine that takes events and answers with actions. None reads a
 //! clock, draws a random number, iterates a hash map or does I/O: `now` is handed in.
@@ -21,9 +21,12 @@
     )
 )]
 
+pub mod answer_rate;
+pub mod busy;
 pub mod dispatch;
 pub mod images;
 pub mod ledger;
+pub mod memory_report;
 pub mod meter;
 pub mod pager;
 pub mod resources;
@@ -32,6 +35,7 @@ pub mod sequencer;
 mod times;
 pub mod weights;
 
+pub use answer_rate::AnswerRate;
 pub use dispatch::Dispatch;
 pub use images::ImageTable;
 pub use meter::Meter;

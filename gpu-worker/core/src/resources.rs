@@ -4,15 +4,19 @@
 //! memory. It is asked again when memory may have become free, which is when slices have completed
 //! and when a session has ended, and at no other time.
 
+use std::collections::BTreeMap;
+
 use bus_schemas::{
-    KernelKey, KernelName, KernelRecord, Measured, MemoryAnswer, MemoryRequest, OpNumber,
-    SessionId, Tenant, Usage, UsageBlock,
+    GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured, MemoryAnswer, MemoryRequest,
+    OpNumber, SessionId, Tenant, Usage, UsageBlock,
 };
 
+use crate::busy::BusyTimes;
 use crate::dispatch::{Claim, ClaimAnswer, Claims};
 use crate::ledger::Cut;
+use crate::memory_report::MemoryReport;
 use crate::meter::SliceUse;
-use crate::pager::{MemoryAction, MemoryRequested};
+use crate::pager::{MemoryAction, MemoryRequested, TenantMemory};
 use crate::{Meter, Nanos, Pager};
 
 /// A slice that has completed, to its end or to a fault.
@@ -36,6 +40,7 @@ pub struct Resources {
     pager: Pager,
     meter: Meter,
     claims: Claims,
+    busy: BusyTimes,
     /// Bytes that sessions hold and that are stored once for several.
     saved: u64,
     /// Answers to requests for memory that were not taken.
@@ -50,6 +55,7 @@ impl Resources {
             pager,
             meter,
             claims: Claims::new(small_launch),
+            busy: BusyTimes::default(),
             saved: 0,
             actions: Vec::new(),
         }
@@ -60,12 +66,14 @@ impl Resources {
     pub fn open(&mut self, now: Nanos, session: SessionId, tenant: &Tenant, quota: u64) {
         self.pager.open(now, session, tenant, quota);
         self.meter.open(session, tenant);
+        self.busy.open(session, tenant);
     }
 
     /// A session has ended and its memory is free: the answer to the open claim, if it has one now.
     pub fn close(&mut self, now: Nanos, session: SessionId) -> Option<ClaimAnswer> {
         let byte_ms = self.pager.close(now, session);
         self.meter.close(session, byte_ms);
+        self.busy.close(session);
         self.claims.ask_again(&mut self.pager)
     }
 
@@ -90,6 +98,9 @@ impl Resources {
             least: request.least,
             recall: request.recall,
         };
+        if let Some(process) = request.process {
+            self.pager.name_process(session, process);
+        }
         self.pager.request(now, requested, &mut self.actions);
     }
 
@@ -131,6 +142,9 @@ impl Resources {
             self.pager
                 .completed(now, (slice.first, slice.last), session, resident, faulted);
             self.meter.completed(now, &slice.used);
+            if slice.used.launches > 0 {
+                self.busy.ran(now, session, slice.used.device_ns);
+            }
         }
         self.claims.ask_again(&mut self.pager)
     }
@@ -161,6 +175,33 @@ impl Resources {
     /// What kernel keys stand for, each said once.
     pub fn names(&mut self, names: impl IntoIterator<Item = KernelName>) {
         self.meter.names(names);
+    }
+
+    /// What each tenant has of the memory, as of now; launches of these sessions run since then.
+    #[must_use]
+    pub fn memory_report<'a>(
+        &'a self,
+        now: Nanos,
+        worker: (Incarnation, GpuId),
+        running: &'a BTreeMap<SessionId, Nanos>,
+    ) -> MemoryReport<'a> {
+        MemoryReport {
+            now,
+            worker,
+            pager: &self.pager,
+            busy: &self.busy,
+            running,
+        }
+    }
+
+    /// What each tenant that has sessions here has of the memory.
+    #[must_use]
+    pub fn tenants_memory(&self) -> BTreeMap<Tenant, TenantMemory> {
+        let tenants = self.pager.tenants_after(None).map(|(tenant, _)| tenant);
+        let memory = |tenant: &Tenant| self.pager.tenant_memory(tenant);
+        tenants
+            .filter_map(|tenant| Some((tenant.clone(), memory(tenant)?)))
+            .collect()
     }
 
     /// Everything used up to now. The latest message of an incarnation says all.

@@ -48,7 +48,7 @@ pub use policy::{ORDER_VERSION, TICK_NS};
 pub use queue::{KernelQueue, QueueAction, QueueEvent, QueueOpening, QueueProgress};
 pub use scheduler::{
     FlowInspection, FlowView, Inspection, Scheduler, SessionInspection, SessionView,
-    TenantInspection, TenantView, WorkerInspection, WorkerView,
+    TenantInspection, TenantPlace, TenantView, WorkerInspection, WorkerView,
 };
 pub use time::Nanos;
 pub use unstored::{HandedOver, Handover, TermId, Unstored, UnstoredBlock};

@@ -7,7 +7,7 @@ mod usage;
 
 pub use leader::{GpuMeters, LeaderMeters};
 pub use tenant::TenantMeters;
-pub use usage::{TargetReading, UsageTotals};
+pub use usage::{MemoryReading, TargetReading, UsageTotals};
 
 pub(crate) use tenant::{gpu_attribute, tenant_attribute};
 pub(crate) use times::Durations;
@@ -28,6 +28,7 @@ pub struct Meters {
     gpus: Mutex<BTreeMap<GpuId, Arc<GpuMeters>>>,
     usage: Mutex<BTreeMap<Incarnation, GpuUsage>>,
     targets: Mutex<BTreeMap<Tenant, TargetReading>>,
+    memory: Mutex<BTreeMap<GpuId, BTreeMap<Tenant, MemoryReading>>>,
     stores: Mutex<Vec<StoreStatus>>,
     leader: LeaderMeters,
     durations: Arc<OnceLock<Durations>>,
@@ -148,6 +149,19 @@ impl Meters {
                 saved: usage.saved,
                 tenants,
             };
+        }
+    }
+
+    /// What tenants have of a worker's device, as of now: of those that have sessions there.
+    pub fn memory(&self, gpu: GpuId, tenants: BTreeMap<Tenant, MemoryReading>) {
+        lock(&self.memory).insert(gpu, tenants);
+    }
+
+    pub(crate) fn each_memory(&self, mut see: impl FnMut(&Tenant, GpuId, MemoryReading)) {
+        for (gpu, tenants) in &*lock(&self.memory) {
+            for (tenant, reading) in tenants {
+                see(tenant, *gpu, *reading);
+            }
         }
     }
 

@@ -53,6 +53,17 @@ pub(crate) struct GpuUsage {
     pub(crate) tenants: BTreeMap<Tenant, UsageTotals>,
 }
 
+/// What a tenant has of a device's memory, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryReading {
+    /// That it may hold.
+    pub total: u64,
+    /// That its sessions have allocated.
+    pub held: u64,
+    /// That it may still allocate.
+    pub free: u64,
+}
+
 /// A tenant's target and how it is met, as its leader counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TargetReading {

@@ -18,6 +18,7 @@
 
 mod commitment;
 mod need;
+mod overview;
 mod requests;
 mod residency;
 mod session;
@@ -81,10 +82,15 @@ impl Pager {
     /// A session begins. A quota of 0 is the device's capacity.
     pub fn open(&mut self, now: Nanos, session: SessionId, tenant: &Tenant, quota: u64) {
         let usage = Residency::since(now);
-        self.sessions
+        let memory = self
+            .sessions
             .entry(session)
             .or_insert_with(|| SessionMemory::new(tenant.clone(), usage));
+        if memory.tenant != *tenant {
+            return;
+        }
         let holding = self.tenants.entry(tenant.clone()).or_default();
+        holding.sessions.insert(session);
         // A leader's later word holds: the grant may have waited long.
         if !holding.is_set {
             holding.quota = if quota == 0 { self.capacity } else { quota };
@@ -236,6 +242,7 @@ impl Pager {
         self.all.add(claims, Sums::default());
         if let Some(tenant) = self.tenants.get_mut(&memory.tenant) {
             tenant.add(claims, Sums::default());
+            tenant.sessions.remove(&session);
         }
         self.waiting.retain(|waiting| waiting.session() != session);
         memory.usage.byte_ms(now)

@@ -12,7 +12,7 @@ use bus_schemas::{Failure, MemoryAnswer, OpNumber, SessionId, Tenant, invariant}
 
 use super::Pager;
 use super::tally::{over_capacity, over_quota};
-use super::waiting::{MemoryAction, MemoryRequested, TenantMemory, Waiting};
+use super::waiting::{MemoryAction, MemoryRequested, Waiting};
 use crate::Nanos;
 
 /// Time between two recalls of a session, at least: for its own tenant, for another, and for a quota
@@ -128,22 +128,6 @@ impl Pager {
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty() || !self.over.is_empty()
-    }
-
-    /// What the tenant of a session has, as its client counts what the session itself holds.
-    #[must_use]
-    pub fn memory(&self, session: SessionId, held: u64) -> Option<TenantMemory> {
-        let memory = self.sessions.get(&session)?;
-        let holding = self.tenants.get(&memory.tenant)?;
-        let total = holding.quota.min(self.capacity);
-        let tenant = (holding.held - memory.live).saturating_add(held);
-        let device = (self.all.held - memory.live).saturating_add(held);
-        let free = total.saturating_sub(tenant);
-        Some(TenantMemory {
-            total,
-            held: tenant,
-            free: free.min(self.capacity.saturating_sub(device)),
-        })
     }
 
     /// Looks again at the requests that wait, the oldest first: something has become free, or the

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bus_schemas::{OpNumber, Tenant};
+use bus_schemas::{ClientProcess, OpNumber, Tenant};
 
 use super::commitment::Commitment;
 use super::residency::Residency;
@@ -31,6 +31,8 @@ pub(super) struct SessionMemory {
     /// It is being closed: all that it holds will be free.
     pub(super) closing: bool,
     pub(super) usage: Residency,
+    /// The process that has it, where its client says so.
+    pub(super) process: Option<Box<ClientProcess>>,
 }
 
 impl SessionMemory {
@@ -45,6 +47,7 @@ impl SessionMemory {
             commitment: None,
             closing: false,
             usage,
+            process: None,
         }
     }
 

@@ -1,5 +1,9 @@
 //! What sessions and tenants hold, in sums.
 
+use std::collections::BTreeSet;
+
+use bus_schemas::SessionId;
+
 /// Allocations are charged in multiples of this, bytes.
 pub const GRANULE: u64 = 256;
 
@@ -16,6 +20,8 @@ pub(super) struct Holding {
     pub(super) live: u64,
     /// The most that they can hold now, or what is committed to them.
     pub(super) charge: u64,
+    /// Its sessions here.
+    pub(super) sessions: BTreeSet<SessionId>,
 }
 
 impl Holding {

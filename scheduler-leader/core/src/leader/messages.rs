@@ -92,6 +92,7 @@ impl Term {
                         .alive(tenant, &alive, (settled, lost), &self.publisher, cx);
                 }
             }
+            ToLeader::Devices => self.devices(tenant, bytes, reply, cx),
             ToLeader::Intent(session) => {
                 self.stray_intent((tenant, session), bytes, settled, cx);
             }

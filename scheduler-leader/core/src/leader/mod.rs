@@ -5,6 +5,7 @@ mod attainment;
 mod clients;
 mod config;
 mod context;
+mod devices;
 mod drain;
 mod election;
 mod event;

@@ -15,7 +15,7 @@ pub use budget::TICK_NS;
 pub(crate) use choice::{FETCHED, Lanes, Next};
 pub(crate) use cost::{Costs, virtual_time, whole_ns};
 pub(crate) use heap::{ABSENT, Entry, TagHeap};
-pub(crate) use placement::{Candidate, choose};
+pub(crate) use placement::{Candidate, allowed, choose};
 pub(crate) use slices::{Cut, SliceQueue};
 pub(crate) use target::{Limits, Peak, Presence, longest_ahead};
 

@@ -80,14 +80,31 @@ const CONDITIONS: [Condition; 6] = [
     (|it| it.free > 0, Code::MemoryFull),
 ];
 
-/// As many different workers as devices are asked for, the best first; or why not.
-pub(crate) fn choose(mut workers: Vec<Candidate>, devices: usize) -> Result<Vec<WorkerSlot>, Code> {
-    for (fulfils, refusal) in CONDITIONS {
+/// How many of them hold whatever is free now: who fulfils these is a device of the tenant.
+const LASTING: usize = 3;
+
+/// The workers that fulfil so many of the conditions; or what the last of them lacked.
+fn fulfilling(mut workers: Vec<Candidate>, conditions: usize) -> Result<Vec<Candidate>, Code> {
+    for (fulfils, refusal) in CONDITIONS.into_iter().take(conditions) {
         workers.retain(fulfils);
         if workers.is_empty() {
             return Err(refusal);
         }
     }
+    Ok(workers)
+}
+
+/// The workers that sessions of the tenant may be placed on, full or not, by device; or why there is
+/// none.
+pub(crate) fn allowed(workers: Vec<Candidate>) -> Result<Vec<WorkerSlot>, Code> {
+    let mut workers = fulfilling(workers, LASTING)?;
+    workers.sort_unstable_by_key(|it| (it.gpu, it.incarnation));
+    Ok(workers.iter().map(|it| it.worker).collect())
+}
+
+/// As many different workers as devices are asked for, the best first; or why not.
+pub(crate) fn choose(workers: Vec<Candidate>, devices: usize) -> Result<Vec<WorkerSlot>, Code> {
+    let mut workers = fulfilling(workers, CONDITIONS.len())?;
     if workers.len() < devices {
         return Err(Code::TooFewWorkers);
     }
@@ -159,6 +176,21 @@ mod tests {
                     prop_assert!(able < devices, "refused although there are enough");
                     prop_assert_eq!(code == Code::TooFewWorkers, able > 0);
                 }
+            }
+        }
+
+        #[test]
+        fn whatever_is_chosen_was_allowed_before(all in candidates(), devices in 1..4_usize) {
+            match (allowed(all.clone()), choose(all.clone(), devices)) {
+                (Ok(allowed), chosen) => {
+                    let number = |slot: &WorkerSlot| (all[slot.index()].gpu, all[slot.index()].incarnation);
+                    prop_assert!(allowed.is_sorted_by_key(number));
+                    let may = |it: &&Candidate| it.takes && it.in_group && it.vacant;
+                    prop_assert_eq!(allowed.len(), all.iter().filter(may).count());
+                    let chosen = chosen.unwrap_or_default();
+                    prop_assert!(chosen.iter().all(|it| allowed.contains(it)));
+                }
+                (Err(code), chosen) => prop_assert_eq!(chosen, Err(code)),
             }
         }
 

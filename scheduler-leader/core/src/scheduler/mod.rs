@@ -23,4 +23,4 @@ pub(crate) use dirty_sessions::DirtySession;
 pub use inspection::{
     FlowInspection, Inspection, SessionInspection, TenantInspection, WorkerInspection,
 };
-pub use view::{FlowView, SessionView, TenantView, WorkerView};
+pub use view::{FlowView, SessionView, TenantPlace, TenantView, WorkerView};

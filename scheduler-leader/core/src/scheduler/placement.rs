@@ -3,15 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use bus_schemas::{Code, Incarnation, WeightSample};
+use bus_schemas::{Code, Incarnation, Tenant, WeightSample};
 
 use super::apply::Scheduler;
 use super::recent::RECENT_TICKS;
+use super::view::TenantPlace;
 use crate::input::WorkerReport;
-use crate::policy::{Candidate, choose};
+use crate::policy::{Candidate, allowed, choose};
 use crate::slots::{TenantSlot, WorkerSlot};
 
 /// What of workers a tenant's sessions would find there.
+#[derive(Default)]
 struct Shared {
     images: BTreeMap<WorkerSlot, u64>,
     weights: BTreeMap<WorkerSlot, u64>,
@@ -86,6 +88,29 @@ impl Scheduler {
         let workers = self.workers.slots();
         let candidates = workers.map(|worker| self.candidate(tenant, worker, &shared));
         choose(candidates.collect(), devices)
+    }
+
+    /// The devices that sessions of a tenant may be placed on, full or not, by number; or why there is
+    /// none.
+    ///
+    /// # Errors
+    /// [`Code::UnknownTenant`], or what the last worker lacked.
+    pub fn devices(&self, tenant: &Tenant) -> Result<Vec<TenantPlace>, Code> {
+        let tenant = self.tenant_index.get(tenant).copied();
+        let known = tenant.filter(|tenant| self.tenants[*tenant].known);
+        let tenant = known.ok_or(Code::UnknownTenant)?;
+        let shared = Shared::default();
+        let workers = self.workers.slots();
+        let candidates = workers.map(|worker| self.candidate(tenant, worker, &shared));
+        let place = |worker: WorkerSlot| TenantPlace {
+            incarnation: self.workers[worker].incarnation,
+            gpu: self.workers[worker].gpu,
+            quota: self.quota(tenant, worker),
+        };
+        Ok(allowed(candidates.collect())?
+            .into_iter()
+            .map(place)
+            .collect())
     }
 
     fn candidate(&self, tenant: TenantSlot, worker: WorkerSlot, shared: &Shared) -> Candidate {

@@ -82,6 +82,17 @@ pub struct TenantView {
     pub outstanding_ns: u64,
 }
 
+/// A device that sessions of a tenant may be placed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TenantPlace {
+    /// Its worker.
+    pub incarnation: Incarnation,
+    /// The device.
+    pub gpu: GpuId,
+    /// Bytes that the tenant may hold there.
+    pub quota: u64,
+}
+
 /// A tenant on one worker, as the order sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowView {

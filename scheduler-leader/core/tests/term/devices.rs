@@ -1,8 +1,11 @@
-//! Requests for several devices: all of them, on different workers, or none.
+//! Requests for several devices: all of them, on different workers, or none; and which there are.
 
 use bus_schemas::subject::{ConnectionName, ToLeader};
-use bus_schemas::{Code, Incarnation, OpenRequest, WIRE_VERSION, encode};
-use scheduler_leader_core::Event;
+use bus_schemas::{
+    Code, Devices, DevicesRequest, Groups, Incarnation, OpenRequest, Tenant, TenantSettings,
+    WIRE_VERSION, decode, encode,
+};
+use scheduler_leader_core::{Event, StateSnapshot};
 
 use crate::world::{World, tenant};
 
@@ -17,6 +20,26 @@ impl World {
         let reply = format!("{}.devices", self.subjects.tenant_inbox(&tenant()));
         let subject = self.subjects.to_leader(&tenant(), ToLeader::Open);
         self.bus.push_back((subject, Some(reply), encode(&request)));
+    }
+
+    /// What the leader answers this tenant, which asks for its devices with these bytes.
+    fn devices_of(&mut self, tenant: &Tenant, bytes: Vec<u8>) -> Option<Devices> {
+        let reply = format!("{}.named", self.subjects.tenant_inbox(tenant));
+        self.ask_for_devices(tenant, reply, bytes)
+    }
+
+    fn ask_for_devices(
+        &mut self,
+        tenant: &Tenant,
+        reply: String,
+        bytes: Vec<u8>,
+    ) -> Option<Devices> {
+        self.said = None;
+        let subject = self.subjects.to_leader(tenant, ToLeader::Devices);
+        self.bus.push_back((subject, Some(reply), bytes));
+        self.pass(10);
+        let said = self.said.take()?;
+        Some(decode(&said).expect("devices"))
     }
 
     /// The workers of the last answer.
@@ -201,4 +224,74 @@ fn what_a_client_asked_for_before_it_died_is_given_to_nobody() {
     world.ask_devices(50, 2);
     world.pass(20);
     assert_eq!(world.workers_had().len(), 2);
+}
+
+fn named(devices: &Devices) -> Vec<Incarnation> {
+    devices.devices.iter().map(|it| it.incarnation).collect()
+}
+
+#[test]
+fn a_tenant_is_told_its_devices_and_nothing_of_others() {
+    let ask = || encode(&DevicesRequest { v: WIRE_VERSION });
+    let mut world = World::new(1, 3);
+    world.pass(250);
+    let all = [100, 101, 102].map(Incarnation);
+    let devices = world.devices_of(&tenant(), ask()).expect("an answer");
+    assert_eq!(named(&devices), all);
+    assert_eq!(devices.failure, None);
+    for (gpu, device) in devices.devices.iter().enumerate() {
+        assert_eq!((device.gpu, device.quota), (gpu as u32, 8 << 30));
+        assert_eq!(device.properties.name, format!("model {gpu}"));
+    }
+    // What it may hold there is its quota; drained and lost workers are no devices.
+    let with = |settings: TenantSettings| StateSnapshot {
+        tenants: vec![(tenant(), settings)],
+        ..StateSnapshot::default()
+    };
+    let quota = TenantSettings {
+        quota: 3 << 30,
+        ..TenantSettings::default()
+    };
+    world.tell(0, Event::State(&with(quota.clone())));
+    world.drain(all[1], true);
+    world.workers.remove(2);
+    world.pass(4_000);
+    let devices = world.devices_of(&tenant(), ask()).expect("an answer");
+    assert_eq!(named(&devices), [all[0]]);
+    assert_eq!(devices.devices[0].quota, 3 << 30);
+    // A group without workers has none, and says so.
+    let elsewhere = TenantSettings {
+        groups: Groups::new(["rack-9".parse().unwrap()]).unwrap(),
+        ..quota
+    };
+    world.tell(0, Event::State(&with(elsewhere)));
+    let devices = world.devices_of(&tenant(), ask()).expect("an answer");
+    assert_eq!(named(&devices), []);
+    assert_eq!(devices.failure.expect("why").code, Code::NoGroup);
+}
+
+#[test]
+fn who_is_no_tenant_or_asks_what_cannot_be_read_is_told_so_on_its_own_inbox_only() {
+    let mut world = World::new(1, 1);
+    world.pass(250);
+    let code = |devices: Option<Devices>| devices.and_then(|it| it.failure).map(|it| it.code);
+    let stranger: Tenant = "stranger".parse().unwrap();
+    let request = encode(&DevicesRequest { v: WIRE_VERSION });
+    let answer = world.devices_of(&stranger, request.clone());
+    assert_eq!(code(answer), Some(Code::UnknownTenant));
+    for bad in [Vec::new(), b"hello".to_vec(), vec![0xff; 1 << 20]] {
+        assert_eq!(
+            code(world.devices_of(&tenant(), bad)),
+            Some(Code::Malformed)
+        );
+    }
+    let newer = encode(&DevicesRequest {
+        v: WIRE_VERSION + 1,
+    });
+    assert_eq!(
+        code(world.devices_of(&tenant(), newer)),
+        Some(Code::Version)
+    );
+    let other = format!("{}.named", world.subjects.tenant_inbox(&stranger));
+    assert_eq!(world.ask_for_devices(&tenant(), other, request), None);
 }

@@ -10,7 +10,7 @@ use scheduler_leader_core::{Event, Placement, StateSnapshot};
 use crate::world::{World, opened, tenant};
 
 impl World {
-    fn drain(&mut self, incarnation: Incarnation, draining: bool) {
+    pub(crate) fn drain(&mut self, incarnation: Incarnation, draining: bool) {
         let request = Drain {
             v: WIRE_VERSION,
             incarnation,

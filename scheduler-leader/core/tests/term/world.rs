@@ -270,7 +270,7 @@ impl World {
 
     /// What the client hears.
     pub(crate) fn client(&mut self, subject: &str, bytes: &[u8]) {
-        if subject == "asked.drain" {
+        if subject == "asked.drain" || subject.ends_with(".dn.inbox.named") {
             self.said = Some(bytes.to_vec());
         }
         if subject.ends_with(".dn.inbox.devices") {

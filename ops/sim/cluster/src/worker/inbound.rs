@@ -31,7 +31,8 @@ impl<D: SimDevice> WorkerNode<D> {
             Some(WorkerSubject::Tenant(tenant, session, what)) => {
                 self.tenant(io, &tenant, session, what, bytes);
             }
-            None => {}
+            // Nobody asks here.
+            Some(WorkerSubject::Memory | WorkerSubject::TenantMemory(_)) | None => {}
         }
     }
 

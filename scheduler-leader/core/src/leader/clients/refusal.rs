@@ -20,7 +20,7 @@ impl Refused {
     };
 
     /// What its client is told.
-    pub(super) fn failure(self, tenant: &Tenant) -> Failure {
+    pub(in crate::leader) fn failure(self, tenant: &Tenant) -> Failure {
         let detail = match (self.code, self.share) {
             (Code::SessionLimit, Some(share)) => sessions(tenant, share),
             (Code::AddressLimit, Some(share)) => addresses(tenant, share),

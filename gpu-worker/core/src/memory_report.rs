@@ -1,0 +1,124 @@
+//! The report of a device's memory: what each tenant has, and for which sessions, in pages.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{
+    GpuId, Incarnation, MemoryStatus, SessionId, SessionMemoryStatus, Tenant, TenantMemoryStatus,
+    WIRE_VERSION, limits,
+};
+
+use crate::busy::BusyTimes;
+use crate::pager::TenantMemory;
+use crate::{Nanos, Pager};
+
+/// How much one answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageLimits {
+    /// Tenants at most.
+    pub tenants: usize,
+    /// Sessions at most.
+    pub sessions: usize,
+}
+
+impl Default for PageLimits {
+    fn default() -> Self {
+        Self {
+            tenants: limits::STATUS_TENANTS,
+            sessions: limits::STATUS_SESSIONS,
+        }
+    }
+}
+
+/// What a report is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryReport<'a> {
+    pub(crate) now: Nanos,
+    pub(crate) worker: (Incarnation, GpuId),
+    pub(crate) pager: &'a Pager,
+    pub(crate) busy: &'a BusyTimes,
+    /// Sessions whose launches run now, and since when.
+    pub(crate) running: &'a BTreeMap<SessionId, Nanos>,
+}
+
+impl MemoryReport<'_> {
+    /// A page of all tenants, behind this one.
+    #[must_use]
+    pub fn page(&self, after: Option<&Tenant>, most: PageLimits) -> MemoryStatus {
+        let mut status = self.status(self.pager.device_memory());
+        for (tenant, sessions) in self.pager.tenants_after(after) {
+            let is_full = status.tenants.len() >= most.tenants
+                || status.sessions.len() + sessions.len() > most.sessions;
+            if is_full && !status.tenants.is_empty() {
+                status.more = true;
+                break;
+            }
+            self.add(tenant, &mut status, most);
+        }
+        status
+    }
+
+    /// What one tenant may know: of itself, and all 0 where it has no session here.
+    #[must_use]
+    pub fn of(&self, tenant: &Tenant) -> MemoryStatus {
+        let memory = self.pager.tenant_memory(tenant);
+        let mut status = self.status(memory.unwrap_or_default());
+        if memory.is_some() {
+            self.add(tenant, &mut status, PageLimits::default());
+        }
+        status
+    }
+
+    fn status(&self, memory: TenantMemory) -> MemoryStatus {
+        let (incarnation, gpu) = self.worker;
+        MemoryStatus {
+            v: WIRE_VERSION,
+            incarnation,
+            gpu,
+            capacity: memory.total,
+            held: memory.held,
+            free: memory.free,
+            tenants: Vec::new(),
+            sessions: Vec::new(),
+            more: false,
+        }
+    }
+
+    /// Adds a tenant, and as many of its sessions as there is room for.
+    fn add(&self, tenant: &Tenant, status: &mut MemoryStatus, most: PageLimits) {
+        let (Some(memory), Some(sessions)) = (
+            self.pager.tenant_memory(tenant),
+            self.pager.sessions_of(tenant),
+        ) else {
+            return;
+        };
+        let (pager, now) = (self.pager, self.now);
+        let resident = |session: &SessionId| {
+            let residency = pager.residency(*session);
+            residency.map_or(0, |it| it.resident)
+        };
+        let since = sessions.iter().filter_map(|it| self.running.get(it)).min();
+        status.tenants.push(TenantMemoryStatus {
+            tenant: tenant.clone(),
+            total: memory.total,
+            held: memory.held,
+            free: memory.free,
+            committed: sessions.iter().map(|it| pager.committed(*it)).sum(),
+            resident: sessions.iter().map(resident).sum(),
+            busy_ppm: self.busy.tenant(now, tenant, since.copied()),
+            sessions: u32::try_from(sessions.len()).unwrap_or(u32::MAX),
+        });
+        let room = most.sessions.saturating_sub(status.sessions.len());
+        let named = sessions.iter().take(room);
+        status.sessions.extend(named.map(|session| {
+            SessionMemoryStatus {
+                tenant: tenant.clone(),
+                session: *session,
+                held: pager.held(*session),
+                busy_ppm: self
+                    .busy
+                    .session(now, *session, self.running.get(session).copied()),
+                process: pager.process(*session),
+            }
+        }));
+    }
+}
