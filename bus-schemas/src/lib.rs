@@ -53,6 +53,7 @@ pub use control::opening::{OpenAnswer, OpenRequest, Opened};
 pub use control::placement::{Groups, HeldImages, OtherDevice, PlaceStatus, WeightSample, Weights};
 pub use control::process::{ClientProcess, ShortText};
 pub use control::properties::DeviceProperties;
+pub use control::quota::{Quotas, TenantQuota};
 pub use control::settings::{
     ClusterSettings, Measured, MeasuredKernel, TenantLimits, TenantSettings, Usage, UsageRow,
 };

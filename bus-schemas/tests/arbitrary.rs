@@ -69,6 +69,7 @@ plain!(
     MemoryStatusRequest,
     OpenAnswer,
     OpenRequest,
+    Quotas,
     Refusal,
     Rejected,
     Seal,

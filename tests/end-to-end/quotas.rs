@@ -3,9 +3,11 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use test_cluster::TempDir;
 
+use crate::children::until;
 use crate::guest::{Guest, command};
 use crate::loaded::{LoadedCluster, plan};
 use crate::run::compile;
@@ -26,6 +28,13 @@ impl Allocator {
         let input = self.0.input.as_mut().expect("its input");
         writeln!(input, "{what}").expect("it reads");
         self.0.says().expect("it answers")
+    }
+
+    /// Waits until its device says so much of the tenant's memory.
+    #[track_caller]
+    fn sees(&mut self, free: u64, total: u64) {
+        let wanted = format!("{free} of {total}");
+        until("the worker has the quota", || self.does("info") == wanted);
     }
 
     fn allocates(&mut self, bytes: u64) -> String {
@@ -92,4 +101,43 @@ async fn what_another_tenant_holds_of_the_device_is_refused_too() {
     );
     assert_eq!(one.allocates(1), OUT_OF_MEMORY);
     assert_eq!(one.does("work"), DONE);
+}
+
+#[tokio::test]
+async fn a_quota_that_changes_counts_for_programs_that_run() {
+    let mut a = plan("a", "search", 1);
+    a.settings.quota = 64 * MIB;
+    let mut loaded = LoadedCluster::idle(2, 1, std::slice::from_ref(&a), &[]).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "quotas");
+    let start = |loaded: &LoadedCluster| Allocator::start(loaded, "a", dir.path(), &program);
+    let (mut one, mut other) = (start(&loaded), start(&loaded));
+    assert_eq!(one.allocates(30 * MIB), DONE);
+    assert_eq!(one.allocates(10 * MIB), DONE);
+    assert_eq!(one.does("work"), DONE);
+    other.sees(24 * MIB, 64 * MIB);
+    // Lowered below what is held: nobody takes more, and who holds it goes on and may free.
+    a.settings.quota = 32 * MIB;
+    loaded.set_tenant(&a.tenant, &a.settings).await;
+    other.sees(0, 32 * MIB);
+    for program in [&mut one, &mut other] {
+        assert_eq!(program.allocates(64 * MIB), OUT_OF_MEMORY);
+        assert_eq!(program.does("work"), DONE);
+    }
+    assert_eq!(other.allocates(1), OUT_OF_MEMORY);
+    // The next leader says the same.
+    loaded.replace_leader(0, Duration::from_secs(30)).await;
+    assert_eq!(one.does("free"), DONE);
+    other.sees(2 * MIB, 32 * MIB);
+    assert_eq!(other.allocates(2 * MIB), DONE);
+    assert_eq!(other.allocates(1), OUT_OF_MEMORY);
+    // And what it changes counts.
+    a.settings.quota = 48 * MIB;
+    loaded.set_tenant(&a.tenant, &a.settings).await;
+    one.sees(16 * MIB, 48 * MIB);
+    assert_eq!(one.allocates(16 * MIB), DONE);
+    assert_eq!(
+        (one.does("work"), other.does("work")),
+        (DONE.into(), DONE.into())
+    );
 }

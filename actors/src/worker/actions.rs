@@ -261,6 +261,7 @@ impl GpuWorker {
             held: self.resident.load(Ordering::Relaxed),
             images: self.sent.0.next(HeldImages(self.images.sample())),
             weights: self.sent.1.next(Weights(self.weights.sample())),
+            quotas: Some(self.quotas.of(beat.epoch)),
         };
         let to = self.subjects.beat.clone();
         self.outgoing.publish(to, encode(&message));

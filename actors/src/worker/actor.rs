@@ -18,7 +18,9 @@ use bytes::Bytes;
 use device::{DeviceInfo, OpResult, OpSpan};
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, Event, ExitReason};
-use gpu_worker_core::{AnswerRate, Dispatch, ImageTable, SendOnChange, Sequencer, WeightTable};
+use gpu_worker_core::{
+    AnswerRate, Dispatch, ImageTable, QuotaList, SendOnChange, Sequencer, WeightTable,
+};
 use tokio::sync::oneshot;
 
 use super::device_thread::{Command, DeviceThread};
@@ -131,6 +133,8 @@ pub(super) struct GpuWorker {
     pub(super) resident: Arc<AtomicU64>,
     /// Which large copies sessions hold.
     pub(super) weights: WeightTable,
+    /// Which quotas the pager has.
+    pub(super) quotas: QuotaList,
     /// What of `images` and `weights` goes with heartbeats.
     pub(super) sent: (SendOnChange<HeldImages>, SendOnChange<Weights>),
     /// Whose sessions may share memory.

@@ -7,7 +7,8 @@ use actix::{Context, StreamHandler};
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
     Batch, ClientState, DESCRIPTOR_BYTES, DataChunk, Failure, GrantBatch, Leave, Lost,
-    MemoryRequest, MessageError, Rejected, Seal, SessionId, Tenant, WIRE_VERSION, decode, encode,
+    MemoryRequest, MessageError, Quotas, Rejected, Seal, SessionId, Tenant, WIRE_VERSION, decode,
+    encode,
 };
 use bytes::Bytes;
 use gpu_worker_core::images::ImageState;
@@ -50,6 +51,7 @@ impl GpuWorker {
             Some(WorkerSubject::GrantBatch) => self.on_leader(&message.payload, Self::on_grants),
             Some(WorkerSubject::Lost) => self.on_leader(&message.payload, Self::on_lost),
             Some(WorkerSubject::Leave) => self.on_leader(&message.payload, Self::on_leave),
+            Some(WorkerSubject::Quotas) => self.on_leader(&message.payload, Self::on_quotas),
             Some(WorkerSubject::Seal) => {
                 let reply = message.reply.clone();
                 self.on_leader(&message.payload, |worker, bytes| {
@@ -94,6 +96,15 @@ impl GpuWorker {
     fn on_leave(&mut self, payload: &[u8]) -> Result<(), MessageError> {
         let leave: Leave = decode(payload)?;
         self.handle_event(Event::Leave(&leave), &mut Incoming::Nothing);
+        Ok(())
+    }
+
+    /// The pager obeys the quotas of the leader that this worker obeys.
+    fn on_quotas(&mut self, payload: &[u8]) -> Result<(), MessageError> {
+        let quotas: Quotas = decode(payload)?;
+        if self.core.obeys(quotas.epoch, quotas.leader) && self.quotas.take(&quotas) {
+            self.pager.do_send(PagerMessage::Quotas(quotas.quotas));
+        }
         Ok(())
     }
 

@@ -43,7 +43,7 @@ use device::DeviceInfo;
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
 use gpu_worker_core::{
-    AnswerRate, Dispatch, ImageTable, Meter, Pager, Resources, Sequencer, WeightTable,
+    AnswerRate, Dispatch, ImageTable, Meter, Pager, QuotaList, Resources, Sequencer, WeightTable,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -249,6 +249,7 @@ impl Parts {
             names: Names::default(),
             resident: Arc::clone(&pager.resident),
             weights: WeightTable::default(),
+            quotas: QuotaList::default(),
             sent: Default::default(),
             sharing: SharingDomains::new(self.settings.share),
             device: device.serve(address.recipient(), self.settings.compile),

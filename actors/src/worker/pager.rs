@@ -8,7 +8,7 @@ use actix::{Actor, AsyncContext, Context, Handler, Recipient};
 use async_nats::Subject;
 use bus_schemas::subject::{Subjects, ToClient};
 use bus_schemas::{
-    GpuId, Incarnation, KernelName, MemoryRequest, OpNumber, SessionId, Tenant, encode,
+    GpuId, Incarnation, KernelName, MemoryRequest, OpNumber, SessionId, Tenant, TenantQuota, encode,
 };
 use gpu_worker_core::Resources;
 use gpu_worker_core::dispatch::{Claim, ClaimAnswer};
@@ -61,6 +61,8 @@ pub(super) enum PagerMessage {
     },
     /// Somebody asks what the memory is held for.
     Status(StatusAsked),
+    /// What tenants may hold from now on, as the leader says.
+    Quotas(Vec<TenantQuota>),
     /// Slices have completed; the last done report that was made of them.
     Completed(Vec<SliceUsage>, u64),
     /// What sessions are charged now, by what others did, and the bytes saved by sharing.
@@ -257,6 +259,7 @@ impl Handler<PagerMessage> for VramPager {
                 let answer = self.resources.ask(claim);
                 self.answer(answer);
             }
+            PagerMessage::Quotas(quotas) => self.resources.set_quotas(now, quotas),
             PagerMessage::Withdraw { session } => self.resources.withdraw(session),
             PagerMessage::Closing { session } => self.resources.closing(session),
             PagerMessage::Request {

@@ -175,6 +175,10 @@ pub struct WorkerBeat {
     /// A sample of the weights that its sessions hold; now and then, and when they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<Weights>,
+    /// The number of the list of quotas that it has of its leader, 0 before the first. None of a worker
+    /// that takes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quotas: Option<u64>,
 }
 
 #[expect(

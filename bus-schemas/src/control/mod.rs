@@ -11,6 +11,7 @@ pub(crate) mod opening;
 pub(crate) mod placement;
 pub(crate) mod process;
 pub(crate) mod properties;
+pub(crate) mod quota;
 pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod target;

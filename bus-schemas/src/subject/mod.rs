@@ -253,6 +253,12 @@ impl Subjects {
         format!("{}.s.w.{worker}.leave", self.root)
     }
 
+    /// [`crate::Quotas`], leader to worker.
+    #[must_use]
+    pub fn quotas(&self, worker: Incarnation) -> String {
+        format!("{}.s.w.{worker}.quotas", self.root)
+    }
+
     /// [`crate::MemoryStatusRequest`], administrator to worker, a request: of all tenants.
     #[must_use]
     pub fn memory(&self, worker: Incarnation) -> String {

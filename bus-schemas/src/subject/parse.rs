@@ -37,6 +37,8 @@ pub enum WorkerSubject {
     Seal,
     /// [`crate::Leave`].
     Leave,
+    /// [`crate::Quotas`].
+    Quotas,
     /// [`crate::Lost`].
     Lost,
 }
@@ -112,6 +114,7 @@ impl Subjects {
                     "order" => WorkerSubject::GrantBatch,
                     "seal" => WorkerSubject::Seal,
                     "leave" => WorkerSubject::Leave,
+                    "quotas" => WorkerSubject::Quotas,
                     "memory" => WorkerSubject::Memory,
                     _ => return None,
                 }
@@ -226,6 +229,10 @@ mod tests {
         assert_eq!(
             subjects.parse_worker(&subjects.leave(worker)),
             Some(WorkerSubject::Leave)
+        );
+        assert_eq!(
+            subjects.parse_worker(&subjects.quotas(Incarnation(7))),
+            Some(WorkerSubject::Quotas)
         );
         assert_eq!(
             subjects.parse_worker(&subjects.memory(worker)),

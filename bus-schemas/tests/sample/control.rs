@@ -133,6 +133,7 @@ pub(crate) fn worker_beat() -> WorkerBeat {
         held: 0,
         images: None,
         weights: None,
+        quotas: None,
     }
 }
 
@@ -154,6 +155,19 @@ pub(crate) fn leave() -> Leave {
         epoch: 3,
         leader: LEADER,
         noted: false,
+    }
+}
+
+pub(crate) fn quotas() -> Quotas {
+    Quotas {
+        v: V,
+        epoch: 3,
+        leader: LEADER,
+        number: 2,
+        quotas: vec![TenantQuota {
+            tenant: tenant(),
+            quota: 8 << 30,
+        }],
     }
 }
 

@@ -65,6 +65,7 @@ macro_rules! for_every_message {
         $call!(leader_beat, LeaderBeat, $crate::sample::leader_beat());
         $call!(leader_notice, LeaderNotice, $crate::sample::leader_notice());
         $call!(leave, Leave, $crate::sample::leave());
+        $call!(quotas, Quotas, $crate::sample::quotas());
         $call!(lost, Lost, $crate::sample::lost());
         $call!(measured, Measured, $crate::sample::measured());
         $call!(open_answer, OpenAnswer, $crate::sample::open_answer());

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{
     GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured, MemoryAnswer, MemoryRequest,
-    OpNumber, SessionId, Tenant, Usage, UsageBlock,
+    OpNumber, SessionId, Tenant, TenantQuota, Usage, UsageBlock,
 };
 
 use crate::busy::BusyTimes;
@@ -102,6 +102,11 @@ impl Resources {
             self.pager.name_process(session, process);
         }
         self.pager.request(now, requested, &mut self.actions);
+    }
+
+    /// A leader says what tenants may hold from now on.
+    pub fn set_quotas(&mut self, now: Nanos, quotas: impl IntoIterator<Item = TenantQuota>) {
+        self.pager.set_quotas(now, quotas, &mut self.actions);
     }
 
     /// A session is being closed: all that it has will be free.

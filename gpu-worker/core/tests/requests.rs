@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bus_schemas::{Code, OpNumber, SessionId, Tenant};
+use bus_schemas::{Code, OpNumber, SessionId, Tenant, TenantQuota};
 use gpu_worker_core::Pager;
 use gpu_worker_core::pager::{MemoryAction, MemoryDecision, MemoryRequested, Need, TenantMemory};
 use proptest::prelude::*;
@@ -64,6 +64,17 @@ impl World {
 
     fn session(&mut self, id: u64) -> &mut Session {
         self.sessions.get_mut(&id).expect("a session")
+    }
+
+    /// A leader says what tenants may hold.
+    fn set_quotas(&mut self, quotas: &[(&str, u64)]) {
+        let quotas = quotas.iter().map(|(name, quota)| TenantQuota {
+            tenant: tenant(name),
+            quota: *quota,
+        });
+        let mut actions = Vec::new();
+        self.pager.set_quotas(self.now, quotas, &mut actions);
+        self.carry_out(actions);
     }
 
     /// Asks; what comes of it at once, recalls being answered by those who have something to give.
@@ -342,11 +353,7 @@ fn a_lower_quota_takes_nothing_away_and_lets_nothing_grow() {
     assert_eq!(world.request(1, 8 * PAGE, 16 * PAGE), Some(Ok(16 * PAGE)));
     world.allocate(1, 8 * PAGE);
     world.run_all(1);
-    let mut actions = Vec::new();
-    world
-        .pager
-        .set_quota(1, &tenant("a"), 4 * PAGE, &mut actions);
-    world.carry_out(actions);
+    world.set_quotas(&[("a", 4 * PAGE)]);
     assert_eq!(world.session(1).ceiling, 8 * PAGE, "recalled");
     assert_eq!(world.request(1, 9 * PAGE, 9 * PAGE), Some(Err(Code::Quota)));
     let memory = world.pager.memory(SessionId(1), 8 * PAGE);
@@ -356,6 +363,14 @@ fn a_lower_quota_takes_nothing_away_and_lets_nothing_grow() {
         free: 0,
     };
     assert_eq!(memory, Some(said));
+    // It keeps running: the blocks of a launch find room, one at a time.
+    let launch = |op, least, most| [Need::Launch { op, least, most }];
+    let fits = world
+        .pager
+        .admit(2, SessionId(1), &launch(2, PAGE, 8 * PAGE));
+    assert_eq!(fits, MemoryDecision::Fits);
+    assert_eq!(world.pager.take_granted(), [(2, PAGE)]);
+    world.pager.completed(2, (2, 2), SessionId(1), 0, false);
     world.free(1);
     world.run_all(1);
     world.now += 101 * MS;
@@ -368,6 +383,15 @@ fn a_lower_quota_takes_nothing_away_and_lets_nothing_grow() {
         world.pager.memory(SessionId(7), 0).map(|it| it.total),
         Some(4 * PAGE)
     );
+    let total = |world: &World, session| {
+        let memory = world.pager.memory(SessionId(session), 0);
+        memory.map(|it| it.total)
+    };
+    // What is named counts for those who come later, and who is not named has all there is.
+    world.set_quotas(&[("b", 2 * PAGE)]);
+    world.pager.open(3, SessionId(8), &tenant("b"), QUOTA);
+    assert_eq!(total(&world, 8), Some(2 * PAGE));
+    assert_eq!(total(&world, 7), Some(CAPACITY));
 }
 
 #[derive(Debug, Clone)]
@@ -378,6 +402,7 @@ enum Step {
     Run(u64),
     Deliver(u64),
     Wait(u64),
+    Quota(u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -389,6 +414,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => id().prop_map(Step::Run),
         3 => id().prop_map(Step::Deliver),
         1 => (0..400_u64).prop_map(Step::Wait),
+        1 => (1..QUOTA / PAGE).prop_map(Step::Quota),
     ];
     prop::collection::vec(step, 1..150)
 }
@@ -401,6 +427,7 @@ proptest! {
         let mut world = World::new(&owners);
         world.on_the_way = takes_time.then(BTreeMap::new);
         let mut waiting: BTreeMap<u64, u64> = BTreeMap::new();
+        let (mut quota, mut before) = (QUOTA, [0; 3]);
         for step in steps {
             world.now += 1;
             match step {
@@ -424,6 +451,10 @@ proptest! {
                 Step::Run(id) => world.run(id),
                 Step::Deliver(id) => world.deliver(id),
                 Step::Wait(ms) => world.now += ms * MS,
+                Step::Quota(pages) => {
+                    quota = pages * PAGE;
+                    world.set_quotas(&[("a", quota), ("b", quota), ("c", quota)]);
+                }
             }
             world.settle(0);
             for (id, answer) in std::mem::take(&mut world.answers) {
@@ -441,7 +472,7 @@ proptest! {
                                 .sum()
                         };
                         let lacks = match code {
-                            Code::Quota => ceilings(&|owner| owner == own) + least > QUOTA,
+                            Code::Quota => ceilings(&|owner| owner == own) + least > quota,
                             _ => ceilings(&|_| true) + least > CAPACITY,
                         };
                         let pending = world.sessions.values().any(|it| {
@@ -455,9 +486,12 @@ proptest! {
             }
             let all: u64 = world.sessions.values().map(|session| session.ceiling).sum();
             prop_assert!(all <= CAPACITY, "{all} of {CAPACITY} are committed");
-            for own in ["a", "b", "c"] {
+            for (own, before) in ["a", "b", "c"].into_iter().zip(&mut before) {
                 let sessions = world.sessions.iter().filter(|(id, _)| owners[**id as usize - 1] == own);
-                prop_assert!(sessions.map(|(_, it)| it.ceiling).sum::<u64>() <= QUOTA);
+                let has = sessions.map(|(_, it)| it.ceiling).sum::<u64>();
+                // Above a quota that was lowered nobody grows.
+                prop_assert!(has <= quota.max(*before), "{has} of {quota}, before {before}");
+                *before = has;
             }
         }
     }

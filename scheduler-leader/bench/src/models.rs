@@ -57,5 +57,6 @@ pub(crate) fn beat(gpu: usize) -> WorkerBeat {
         held: 0,
         images: None,
         weights: None,
+        quotas: None,
     }
 }

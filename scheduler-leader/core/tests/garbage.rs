@@ -311,6 +311,7 @@ fn beat() -> WorkerBeat {
         held: 0,
         images: None,
         weights: None,
+        quotas: None,
     }
 }
 

@@ -180,6 +180,7 @@ fn a_refused_leader_campaigns_above() {
             held: 0,
             images: None,
             weights: None,
+            quotas: None,
         };
         // It does not name the epoch at first: the refusal does.
         let subject = watcher.subjects.worker_beat(worker);

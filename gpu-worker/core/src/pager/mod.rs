@@ -19,6 +19,7 @@
 mod commitment;
 mod need;
 mod overview;
+mod quotas;
 mod requests;
 mod residency;
 mod session;
@@ -38,7 +39,7 @@ pub use waiting::{MemoryAction, MemoryRequested, TenantMemory};
 use crate::Nanos;
 use session::SessionMemory;
 use sums::{Holding, Sums};
-use tally::Tally;
+use tally::{Tally, quota_for_launches};
 use waiting::Waiting;
 
 /// The memory of one device.
@@ -47,6 +48,8 @@ pub struct Pager {
     capacity: u64,
     sessions: BTreeMap<SessionId, SessionMemory>,
     tenants: BTreeMap<Tenant, Holding>,
+    /// The quotas that a leader named last, of tenants without sessions here too.
+    quotas: BTreeMap<Tenant, u64>,
     /// The sums of all tenants' holdings.
     all: Holding,
     device: Residency,
@@ -66,6 +69,7 @@ impl Pager {
             capacity,
             sessions: BTreeMap::new(),
             tenants: BTreeMap::new(),
+            quotas: BTreeMap::new(),
             all: Holding::default(),
             device: Residency::default(),
             waiting: Vec::new(),
@@ -92,7 +96,10 @@ impl Pager {
         let holding = self.tenants.entry(tenant.clone()).or_default();
         holding.sessions.insert(session);
         // A leader's later word holds: the grant may have waited long.
-        if !holding.is_set {
+        let named = self.quotas.get(tenant).copied();
+        if let Some(named) = named {
+            holding.quota = named;
+        } else if !holding.is_set {
             holding.quota = if quota == 0 { self.capacity } else { quota };
         }
     }
@@ -124,10 +131,11 @@ impl Pager {
         };
         self.granted.clear();
         let (live, before) = (memory.live, memory.sums());
-        let quota = tenant.quota;
+        let quota = quota_for_launches(tenant, needs);
         let mut tally = Tally {
             capacity: self.capacity,
-            quota,
+            quota: tenant.quota,
+            launch_quota: quota,
             others: (self.all.live - before.live, tenant.live - before.live),
             beside: (
                 self.all.charge - before.charge,

@@ -77,24 +77,6 @@ impl Pager {
         self.settle(now, actions);
     }
 
-    /// A leader says what a tenant may hold; 0 is all of the device. What its sessions hold above it
-    /// they keep, and take no more.
-    pub fn set_quota(
-        &mut self,
-        now: Nanos,
-        tenant: &Tenant,
-        quota: u64,
-        actions: &mut Vec<MemoryAction>,
-    ) {
-        let quota = if quota == 0 { self.capacity } else { quota };
-        let holding = self.tenants.entry(tenant.clone()).or_default();
-        (holding.quota, holding.is_set) = (quota, true);
-        if holding.live > quota {
-            self.over.insert(tenant.clone());
-        }
-        self.settle(now, actions);
-    }
-
     /// A session is being closed: what it has will be free.
     pub fn closing(&mut self, session: SessionId) {
         if let Some(memory) = self.sessions.get_mut(&session) {
@@ -155,7 +137,9 @@ impl Pager {
             let Some(commitment) = &mut memory.commitment else {
                 continue;
             };
-            let has_unused = memory.live < commitment.last();
+            // Who waits has said already what it holds.
+            let waits = self.waiting.iter().any(|it| it.session() == *session);
+            let has_unused = memory.live < commitment.last() && !waits;
             if has_unused
                 && self.over.contains(&memory.tenant)
                 && let Some(number) = commitment.ask(now, now, PAUSE_NS)

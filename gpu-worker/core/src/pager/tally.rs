@@ -4,12 +4,15 @@ use bus_schemas::{Code, Failure, OpNumber};
 
 use super::need::Need;
 use super::session::{SessionMemory, charged};
+use super::sums::Holding;
 
 /// A slice's needs against what others may hold.
 pub(super) struct Tally<'a> {
     pub(super) memory: &'a mut SessionMemory,
     pub(super) capacity: u64,
     pub(super) quota: u64,
+    /// The same for the blocks of launches.
+    pub(super) launch_quota: u64,
     /// Bytes of other sessions once all that is admitted has run: on the device, of the tenant.
     pub(super) others: (u64, u64),
     /// The most that those can hold now, and so while the slice runs: on the device, of the tenant.
@@ -66,7 +69,7 @@ impl Tally<'_> {
     /// Bytes that the blocks of a launch may take: what `most` of them use, as far as it is there
     /// while others run, and one block's in any case.
     fn launch(&mut self, least: u64, most: u64) -> Result<u64, Failure> {
-        let (room, live, quota) = (self.room(self.others), self.memory.live, self.quota);
+        let (room, live, quota) = (self.room(self.others), self.memory.live, self.launch_quota);
         if least > room {
             let (device, tenant) = (self.others.0 + live, self.others.1 + live);
             let failure = match least > quota.saturating_sub(tenant) {
@@ -84,9 +87,22 @@ impl Tally<'_> {
     /// Bytes that the session may still take where others hold so much.
     fn room(&self, (device, tenant): (u64, u64)) -> u64 {
         let capacity = self.capacity.saturating_sub(device);
-        let room = capacity.min(self.quota.saturating_sub(tenant));
+        let room = capacity.min(self.launch_quota.saturating_sub(tenant));
         room.saturating_sub(self.memory.live)
     }
+}
+
+/// Bytes that a tenant's sessions may hold with the blocks of these launches. Where its quota was lowered
+/// below what they hold, they go on, with a block at a time.
+pub(super) fn quota_for_launches(tenant: &Holding, needs: &[Need]) -> u64 {
+    if tenant.live <= tenant.quota {
+        return tenant.quota;
+    }
+    let blocks = needs.iter().map(|need| match need {
+        Need::Launch { least, .. } => *least,
+        _ => 0,
+    });
+    tenant.live.saturating_add(blocks.max().unwrap_or(0))
 }
 
 pub(super) fn over_quota(bytes: u64, quota: u64, held: u64) -> Failure {

@@ -34,6 +34,12 @@ impl Sequencer {
         }
     }
 
+    /// Whether this is the leader that it obeys.
+    #[must_use]
+    pub fn obeys(&self, epoch: Epoch, leader: LeaderId) -> bool {
+        self.standpoint(epoch, leader) == Standpoint::Obeyed
+    }
+
     pub(super) fn refusal(&self) -> Refusal {
         Refusal {
             v: WIRE_VERSION,

@@ -1,6 +1,6 @@
 //! The workers a candidate hears of.
 
-use bus_schemas::{DeviceProperties, Incarnation, WorkerBeat, limits};
+use bus_schemas::{DeviceProperties, Epoch, Incarnation, WorkerBeat, limits};
 
 use super::config::Servers;
 use crate::ids::IdMap;
@@ -18,6 +18,8 @@ pub(super) struct Member {
     pub(super) device: String,
     pub(super) properties: Option<DeviceProperties>,
     pub(super) draining: bool,
+    /// The list of quotas that it has, if it takes any: of which epoch, and its number.
+    pub(super) quotas: Option<(Epoch, u64)>,
     /// What placement needs to know of it.
     pub(super) report: WorkerReport,
 }
@@ -52,6 +54,7 @@ impl Members {
             device: beat.device.clone(),
             properties: beat.properties.clone(),
             draining: beat.draining,
+            quotas: beat.quotas.map(|number| (beat.epoch, number)),
         };
         self.workers.insert(incarnation, member);
         self.seen_at.insert(incarnation, now);
@@ -173,6 +176,7 @@ mod tests {
             held: 0,
             images: None,
             weights: None,
+            quotas: None,
         };
         let mut members = Members::default();
         let (moved, dead) = (Incarnation(1), Incarnation(2));

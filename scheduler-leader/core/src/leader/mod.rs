@@ -15,6 +15,7 @@ mod learning;
 mod members;
 mod messages;
 mod publisher;
+mod quotas;
 mod record;
 mod record_acks;
 mod resumed;

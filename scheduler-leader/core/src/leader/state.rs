@@ -72,6 +72,7 @@ impl Leader {
                 }
                 Input::TenantSet { tenant, settings } => {
                     term.tenant_set(tenant, settings.as_ref(), cx.now);
+                    term.quota_set(tenant, settings.as_ref());
                 }
                 _ => {}
             }

@@ -66,6 +66,8 @@ pub(super) struct Term {
     /// It was asked to leave: gone by then.
     pub(super) leaving: Option<Nanos>,
     limits: RecordLimits,
+    /// The number of the list of quotas in force, from 1.
+    pub(super) quotas: u64,
     /// Since inputs go unrecorded: the first position of each worker that they decided.
     unrecorded: BTreeMap<Incarnation, GpuPosition>,
 }
@@ -112,6 +114,7 @@ impl Term {
             check_at: cx.now,
             leaving: None,
             limits: RecordLimits::of(&state.settings),
+            quotas: 1,
             unrecorded: BTreeMap::new(),
         };
         cx.actions.push(Action::TermBegan { epoch });

@@ -206,6 +206,20 @@ impl Scheduler {
         indices.map(view).collect()
     }
 
+    /// A tenant's quota, bytes; 0 without one.
+    #[must_use]
+    pub fn quota_of(&self, tenant: &Tenant) -> u64 {
+        let index = self.tenant_index.get(tenant);
+        index.map_or(0, |index| self.tenants[*index].settings.quota)
+    }
+
+    /// The tenants that have a quota, by name, and how much, bytes.
+    pub fn quotas(&self) -> impl Iterator<Item = (&Tenant, u64)> {
+        let tenants = self.tenant_index.iter();
+        let quotas = tenants.map(|(name, index)| (name, self.tenants[*index].settings.quota));
+        quotas.filter(|(_, quota)| *quota > 0)
+    }
+
     /// A tenant's target, nanoseconds; 0 without one.
     #[must_use]
     pub fn target(&self, tenant: &Tenant) -> u64 {

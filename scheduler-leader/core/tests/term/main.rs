@@ -7,6 +7,7 @@ mod drains;
 mod lost;
 mod own;
 mod profiles;
+mod quotas;
 mod servers;
 mod stopping;
 mod worker;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
     Chain, ChainEntry, Column, DeviceProperties, Done, DoneReport, GpuId, Grant, GrantBatch,
-    GrantKind, Incarnation, LeaderId, Outcome, Refusal, Seal, SealAnswer, SealPage, SealReply,
-    SealedGrant, SealedSession, SessionId, Tenant, WIRE_VERSION, WorkerBeat, encode,
+    GrantKind, Incarnation, LeaderId, Outcome, Quotas, Refusal, Seal, SealAnswer, SealPage,
+    SealReply, SealedGrant, SealedSession, SessionId, Tenant, WIRE_VERSION, WorkerBeat, encode,
 };
 
 /// The one tenant there is.
@@ -36,6 +36,9 @@ pub(crate) struct Worker {
     pub(crate) leaves: bool,
     /// A leader told it that this is noted.
     pub(crate) noted: bool,
+    /// Lists of quotas that came, and which it has; a worker of a build before takes none.
+    pub(crate) lists: Vec<Quotas>,
+    pub(crate) takes_quotas: bool,
 }
 
 /// What the worker of a device says that it is.
@@ -232,6 +235,12 @@ impl Worker {
         })
     }
 
+    /// The number of the list of quotas that it has of its leader.
+    fn quotas(&self) -> u64 {
+        let ours = self.lists.iter().filter(|list| list.epoch == self.epoch);
+        ours.map(|list| list.number).max().unwrap_or(0)
+    }
+
     pub(crate) fn beat(&self) -> WorkerBeat {
         WorkerBeat {
             v: WIRE_VERSION,
@@ -248,6 +257,7 @@ impl Worker {
             held: 0,
             images: None,
             weights: None,
+            quotas: self.takes_quotas.then(|| self.quotas()),
         }
     }
 }

@@ -107,6 +107,8 @@ impl World {
             rows: usize::MAX,
             pages: 0,
             dismissed: false,
+            lists: Vec::new(),
+            takes_quotas: true,
             leaves: false,
             noted: false,
         };
@@ -256,6 +258,9 @@ impl World {
                     let obeyed = (leave.epoch, leave.leader) == (worker.epoch, worker.leader);
                     worker.dismissed |= obeyed && !leave.noted;
                     worker.noted |= obeyed && leave.noted;
+                }
+                if subject == self.subjects.quotas(incarnation) {
+                    worker.lists.push(decode(&bytes).unwrap());
                 }
                 if subject == self.subjects.grants(incarnation)
                     && let Some(refusal) = worker.order(&decode(&bytes).unwrap())

@@ -165,6 +165,7 @@ impl<D: SimDevice> WorkerNode<D> {
             held: self.resources.charged(),
             images: self.sent.0.next(images),
             weights: weights.and_then(|weights| self.sent.1.next(weights)),
+            quotas: None,
         };
         io.publish(self.subjects.worker_beat(incarnation), encode(&message));
     }

@@ -32,7 +32,10 @@ impl<D: SimDevice> WorkerNode<D> {
                 self.tenant(io, &tenant, session, what, bytes);
             }
             // Nobody asks here.
-            Some(WorkerSubject::Memory | WorkerSubject::TenantMemory(_)) | None => {}
+            Some(
+                WorkerSubject::Memory | WorkerSubject::TenantMemory(_) | WorkerSubject::Quotas,
+            )
+            | None => {}
         }
     }
 

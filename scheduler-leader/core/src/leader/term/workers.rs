@@ -45,6 +45,7 @@ impl Term {
         if self.placement.drained.contains(&worker) {
             self.drained(worker, cx);
         }
+        self.send_quotas(worker, cx);
         let stream = self.streams.get(&worker);
         // What it accepted was decided before: with this, all of it is recorded.
         let recorded = self.recorder.recorded();

@@ -1,0 +1,39 @@
+//! Quotas while sessions hold memory: raised, and lowered below what is held.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::TenantQuota;
+
+use super::Pager;
+use super::waiting::MemoryAction;
+use crate::Nanos;
+
+impl Pager {
+    /// A leader says what tenants may hold; those that it does not name, all of the device. What
+    /// their sessions hold above it they keep, and take no more.
+    pub fn set_quotas(
+        &mut self,
+        now: Nanos,
+        quotas: impl IntoIterator<Item = TenantQuota>,
+        actions: &mut Vec<MemoryAction>,
+    ) {
+        let capacity = self.capacity;
+        let named = quotas.into_iter().map(|named| {
+            let quota = if named.quota == 0 {
+                capacity
+            } else {
+                named.quota
+            };
+            (named.tenant, quota)
+        });
+        self.quotas = named.collect::<BTreeMap<_, _>>();
+        for (tenant, holding) in &mut self.tenants {
+            let quota = self.quotas.get(tenant).copied().unwrap_or(capacity);
+            (holding.quota, holding.is_set) = (quota, true);
+            if holding.live > quota {
+                self.over.insert(tenant.clone());
+            }
+        }
+        self.settle(now, actions);
+    }
+}

@@ -1,0 +1,53 @@
+//! The list of quotas that a worker has of its leader.
+
+use bus_schemas::{Epoch, Quotas};
+
+/// Which list it took last: heartbeats say so, and the leader sends the list in force until they do.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct QuotaList {
+    epoch: Epoch,
+    number: u64,
+}
+
+impl QuotaList {
+    /// Takes a list of the leader that is obeyed. Gives whether it is news: messages may come twice, or
+    /// late.
+    pub fn take(&mut self, list: &Quotas) -> bool {
+        let newer = (list.epoch, list.number) > (self.epoch, self.number);
+        if newer {
+            (self.epoch, self.number) = (list.epoch, list.number);
+        }
+        newer
+    }
+
+    /// The number of the list that it has of an epoch's leader, 0 before the first.
+    #[must_use]
+    pub fn of(&self, epoch: Epoch) -> u64 {
+        if epoch == self.epoch { self.number } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::{LeaderId, WIRE_VERSION};
+
+    use super::*;
+
+    #[test]
+    fn the_newest_list_counts_and_each_leader_sends_its_own() {
+        let list = |epoch, number| Quotas {
+            v: WIRE_VERSION,
+            epoch,
+            leader: LeaderId(1),
+            number,
+            quotas: Vec::new(),
+        };
+        let mut taken = QuotaList::default();
+        assert_eq!(taken.of(1), 0);
+        assert!(taken.take(&list(1, 2)));
+        assert!(!taken.take(&list(1, 1)) && !taken.take(&list(1, 2)));
+        assert_eq!((taken.of(1), taken.of(2)), (2, 0));
+        assert!(taken.take(&list(2, 1)) && !taken.take(&list(1, 3)));
+        assert_eq!((taken.of(1), taken.of(2)), (0, 1));
+    }
+}

@@ -1,0 +1,47 @@
+//! The tenants' quotas, on their way to workers.
+//!
+//! A quota travels with the open grant of each session. What it becomes later is sent as a list of all
+//! quotas, with a number: to each worker whose heartbeats do not say that it has that list of this
+//! epoch. Nothing of it is recorded: it bounds memory on workers, and no order depends on it.
+
+use bus_schemas::{Incarnation, Quotas, Tenant, TenantQuota, TenantSettings, WIRE_VERSION, encode};
+
+use super::context::Context;
+use super::term::Term;
+
+/// Quotas in a list: it must fit into a message.
+const ROWS: usize = 20_000;
+
+impl Term {
+    /// A tenant's settings are about to change: another quota makes another list.
+    pub(super) fn quota_set(&mut self, tenant: &Tenant, settings: Option<&TenantSettings>) {
+        let quota = settings.map_or(0, |settings| settings.quota);
+        if self.scheduler.quota_of(tenant) != quota {
+            self.quotas += 1;
+        }
+    }
+
+    /// Sends a worker the quotas in force, unless it has them.
+    pub(super) fn send_quotas(&self, worker: Incarnation, cx: &mut Context<'_>) {
+        let (publisher, number) = (&self.publisher, self.quotas);
+        let is_sealed = self.streams.get(&worker).is_some_and(|it| it.sealed);
+        let has = cx.members.get(worker).and_then(|member| member.quotas);
+        let lacks = has.is_some_and(|has| has != (publisher.epoch, number));
+        if !is_sealed || !lacks {
+            return;
+        }
+        let quotas = self.scheduler.quotas().map(|(tenant, quota)| TenantQuota {
+            tenant: tenant.clone(),
+            quota,
+        });
+        let list = Quotas {
+            v: WIRE_VERSION,
+            epoch: publisher.epoch,
+            leader: publisher.leader,
+            number,
+            quotas: quotas.take(ROWS).collect(),
+        };
+        let subject = publisher.subjects.quotas(worker);
+        publisher.publish(subject.into(), encode(&list), cx.actions);
+    }
+}
