@@ -193,8 +193,9 @@ impl Parts {
         } = self.identity;
         let (client, subjects) = (&self.client, &self.subjects);
         let meter = Meter::new(0, incarnation, gpu, info.units, !info.overlaps);
+        let pager = Pager::new(capacity).with_first_block(device::FIRST_BLOCK);
         VramPager {
-            resources: Resources::new(Pager::new(capacity), meter, device::SMALL_LAUNCH),
+            resources: Resources::new(pager, meter, device::SMALL_LAUNCH),
             began,
             outgoing: BusPublisher::new(client.clone()),
             subjects: subjects.clone(),

@@ -91,6 +91,9 @@ const WARP: u64 = 32;
 /// Larger blocks are refused.
 const MOST_THREADS: u64 = 1_024;
 
+/// Bytes of a launch's first block that are not counted, as CUDA sets memory for threads aside with a
+/// context: nearly every kernel runs where a program has allocated all that it may.
+pub const FIRST_BLOCK: u64 = 8 << 20;
 /// Bytes that the blocks of any launch may take without being asked for.
 pub const SMALL_LAUNCH: u64 = 256 << 10;
 

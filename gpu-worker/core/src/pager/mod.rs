@@ -46,6 +46,8 @@ use waiting::Waiting;
 #[derive(Debug)]
 pub struct Pager {
     capacity: u64,
+    /// Bytes of a launch's first block that need no room, see [`Pager::with_first_block`].
+    first_block: u64,
     sessions: BTreeMap<SessionId, SessionMemory>,
     tenants: BTreeMap<Tenant, Holding>,
     /// The quotas that a leader named last, of tenants without sessions here too.
@@ -67,6 +69,7 @@ impl Pager {
     pub fn new(capacity: u64) -> Self {
         Self {
             capacity,
+            first_block: 0,
             sessions: BTreeMap::new(),
             tenants: BTreeMap::new(),
             quotas: BTreeMap::new(),
@@ -75,6 +78,16 @@ impl Pager {
             waiting: Vec::new(),
             over: BTreeSet::new(),
             granted: Vec::new(),
+        }
+    }
+
+    /// With so many bytes of each launch's first block that are not counted: the device has them beside
+    /// what it gives to sessions. A program that has allocated all that it may launches kernels still.
+    #[must_use]
+    pub fn with_first_block(self, first_block: u64) -> Self {
+        Self {
+            first_block,
+            ..self
         }
     }
 
@@ -134,6 +147,7 @@ impl Pager {
         let quota = quota_for_launches(tenant, needs);
         let mut tally = Tally {
             capacity: self.capacity,
+            first_block: self.first_block,
             quota: tenant.quota,
             launch_quota: quota,
             others: (self.all.live - before.live, tenant.live - before.live),

@@ -10,6 +10,8 @@ use super::sums::Holding;
 pub(super) struct Tally<'a> {
     pub(super) memory: &'a mut SessionMemory,
     pub(super) capacity: u64,
+    /// Bytes of a launch's first block that are not counted.
+    pub(super) first_block: u64,
     pub(super) quota: u64,
     /// The same for the blocks of launches.
     pub(super) launch_quota: u64,
@@ -70,7 +72,8 @@ impl Tally<'_> {
     /// while others run, and one block's in any case.
     fn launch(&mut self, least: u64, most: u64) -> Result<u64, Failure> {
         let (room, live, quota) = (self.room(self.others), self.memory.live, self.launch_quota);
-        if least > room {
+        let own = least.min(self.first_block);
+        if least - own > room {
             let (device, tenant) = (self.others.0 + live, self.others.1 + live);
             let failure = match least > quota.saturating_sub(tenant) {
                 true => over_quota(least, quota, tenant),
@@ -79,8 +82,9 @@ impl Tally<'_> {
             let detail = format!("one block of the kernel: {}", failure.detail);
             return Err(Failure::new(failure.code, detail));
         }
-        let bytes = most.min(room).min(self.room(self.beside).max(least));
-        self.peak = self.peak.max(live + bytes);
+        let now = self.room(self.beside).saturating_add(own).max(least);
+        let bytes = most.min(room.saturating_add(own)).min(now);
+        self.peak = self.peak.max(live + (bytes - own));
         Ok(bytes)
     }
 
