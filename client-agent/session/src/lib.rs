@@ -15,6 +15,7 @@ mod error;
 mod module;
 mod observer;
 mod open;
+mod process;
 mod serve;
 mod session;
 mod wait;
