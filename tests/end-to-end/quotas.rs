@@ -15,20 +15,20 @@ const DONE: &str = "0";
 const OUT_OF_MEMORY: &str = "2";
 
 /// A program that allocates as it is told.
-struct Allocator(Guest);
+pub(crate) struct Allocator(pub(crate) Guest);
 
 impl Allocator {
-    fn start(loaded: &LoadedCluster, tenant: &str, dir: &Path, program: &Path) -> Self {
+    pub(crate) fn start(loaded: &LoadedCluster, tenant: &str, dir: &Path, program: &Path) -> Self {
         Self(Guest::start(&mut command(loaded, tenant, dir, program)))
     }
 
-    fn does(&mut self, what: &str) -> String {
+    pub(crate) fn does(&mut self, what: &str) -> String {
         let input = self.0.input.as_mut().expect("its input");
         writeln!(input, "{what}").expect("it reads");
         self.0.says().expect("it answers")
     }
 
-    fn allocates(&mut self, bytes: u64) -> String {
+    pub(crate) fn allocates(&mut self, bytes: u64) -> String {
         self.does(&format!("alloc {bytes}"))
     }
 }
