@@ -1,14 +1,17 @@
 //! What a tenant holds of a device's memory and may still take, asked in every way there is: the
 //! answers agree to the byte, and are of the tenant that asks.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use async_nats::Client;
+use async_nats::Client as Bus;
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{
     Devices, DevicesRequest, Incarnation, MemoryStatus, MemoryStatusRequest, Tenant, WIRE_VERSION,
     decode, encode,
 };
+use client_agent::{Client, Settings};
 use serde_json::{Value, json};
 use test_cluster::{Receiver, TempDir};
 
@@ -17,6 +20,7 @@ use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::quotas::Allocator;
 use crate::run::compile;
 
+const KERNEL: &str = include_str!("../../ops/lab/src/bench/long.ptx");
 const MIB: u64 = 1 << 20;
 const CAPACITY: u64 = 1 << 30;
 const QUOTA: u64 = 300 * MIB;
@@ -55,7 +59,7 @@ fn row<'a>(memory: &'a Value, tenant: &str) -> &'a Value {
 
 /// A tenant's login, and nothing else.
 struct Login {
-    bus: Client,
+    bus: Bus,
     subjects: Subjects,
     tenant: Tenant,
 }
@@ -272,4 +276,58 @@ async fn check_refusals(a: &Login, b: &Login, worker: Incarnation) {
     let heard = futures_util::StreamExt::next(&mut hears);
     let heard = tokio::time::timeout(Duration::from_millis(200), heard).await;
     assert!(heard.is_err(), "another's answer");
+}
+
+/// Runs a kernel that takes about a second and a half; `runs` says when.
+fn work(settings: Settings, runs: &AtomicBool) {
+    let client = Client::connect(settings).expect("a broker");
+    let session = client.open().expect("a session");
+    let module = session.load(KERNEL.as_bytes()).expect("a module");
+    let kernel = module.function("long").expect("a kernel");
+    let data = session.alloc(128).expect("memory");
+    let run = |steps: u32| {
+        let mut params = data.to_le_bytes().to_vec();
+        params.extend(steps.to_le_bytes());
+        session.sync().expect("ready");
+        let begun = Instant::now();
+        let launched = session.launch(&kernel, [1, 1, 1], [32, 1, 1], 0, &params);
+        launched.expect("a launch");
+        session.sync().expect("it ran");
+        begun.elapsed().as_secs_f64()
+    };
+    const FEW: u32 = 1 << 20;
+    run(FEW);
+    let steps = f64::from(FEW) * 1.5 / run(FEW);
+    runs.store(true, Ordering::SeqCst);
+    run(steps as u32);
+    runs.store(false, Ordering::SeqCst);
+    session.close().expect("closed");
+}
+
+#[tokio::test]
+async fn a_kernel_that_has_not_ended_makes_its_tenant_busy() {
+    let plans = [plan("a", "search", 1)];
+    let settings = [("worker.watchdog", "60s")];
+    let loaded = LoadedCluster::idle(1, 1, &plans, &settings).await;
+    let worker = loaded.status().await.workers[0].incarnation;
+    let login = Login::of(&loaded, "a").await;
+    let settings = loaded.login("a");
+    let runs = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&runs);
+    let at_work = tokio::task::spawn_blocking(move || work(settings, &told));
+    let mut most = 0;
+    while !at_work.is_finished() {
+        let runs_now = runs.load(Ordering::SeqCst);
+        let said = login.memory(worker).await;
+        let busy = said.tenants.first().map_or(0, |row| row.busy_ppm);
+        let sessions = said.sessions.iter().map(|session| session.busy_ppm);
+        assert_eq!(sessions.max().unwrap_or(0), busy, "it is the only one");
+        // It ran before and after it was asked for: no completion has said so.
+        if runs_now && runs.load(Ordering::SeqCst) {
+            most = most.max(busy);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    at_work.await.expect("it worked");
+    assert!((500_000..=1_000_000).contains(&most), "{most}");
 }
