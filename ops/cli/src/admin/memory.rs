@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use super::Administrator;
 
 /// How long one worker may take to answer; one of a build before never does.
-const ASK: Duration = Duration::from_millis(500);
+const ASK: Duration = Duration::from_secs(1);
 /// Pages at most of one worker.
 const PAGES: usize = 1_000;
 
