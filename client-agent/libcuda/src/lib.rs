@@ -65,7 +65,6 @@ mod pool_handle;
 mod process;
 mod reset;
 mod settings;
-mod signal;
 mod stack;
 mod stats;
 mod status;
