@@ -57,7 +57,7 @@ mod lock;
 mod managed;
 mod mirror;
 mod module;
-mod nvml;
+use nvml as _;
 mod onlooker;
 mod physical;
 mod pool;
