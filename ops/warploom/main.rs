@@ -1,10 +1,12 @@
 //! The `warploom` binary: the product's commands, and the laboratory's where the feature `lab` is on.
 
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use warploom_cli::global::Global;
-use warploom_cli::{commands, exit, output};
+use warploom_cli::{commands, drop_in, exit, output};
 
 /// Counts only while a benchmark asks it to.
 #[cfg(feature = "lab")]
@@ -37,6 +39,7 @@ const EXAMPLES: &str = "\
   warploom submit --tenant chat saxpy.ptx saxpy --grid 4 --block 256 \\
       --arg u32:1024 --arg f32:2.0 --arg f32*1024:x.f32 --arg f32*1024=1 --out 3
   warploom run -- python train.py   an unmodified CUDA program, on a worker's device
+  warploom smi                      a tenant's devices, memory and processes
   warploom status                   tenants, workers, queues
   warploom replay                   recompute the launch order from the record, compare digests
   warploom order show --live        positions of the launch order as they end
@@ -53,8 +56,18 @@ fn examples() -> String {
     format!("Examples:\n{demo}{EXAMPLES}")
 }
 
+/// What `warploom run` calls this program where a machine has no `nvidia-smi` of its own: it is then the
+/// command `smi`, as the program that looked for it sees the devices.
+fn smi_by_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.first().map(Path::new).and_then(Path::file_name);
+    if name == Some(OsStr::new(drop_in::SMI)) {
+        arguments.splice(1..1, ["smi".into(), "--program".into()]);
+    }
+    arguments
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(smi_by_name(std::env::args_os().collect()));
     let done = match &cli.command {
         Command::Product(command) => commands::run(command, &cli.global),
         #[cfg(feature = "lab")]
@@ -77,6 +90,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn called_nvidia_smi_it_is_the_command_smi() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let given = words("/drop-in/nvidia-smi pmon -c 1");
+        let meant = words("/drop-in/nvidia-smi smi --program pmon -c 1");
+        assert_eq!(smi_by_name(given), meant);
+        let other = words("/bin/warploom smi -L");
+        assert_eq!(smi_by_name(other.clone()), other);
+        assert_eq!(smi_by_name(Vec::new()), Vec::<OsString>::new());
+        Cli::try_parse_from(meant).expect("it is a command line");
     }
 
     #[test]

@@ -24,6 +24,8 @@ mod lost;
 mod manners;
 mod members;
 mod neighbour;
+mod nvml;
+mod one_number;
 mod order;
 mod partition;
 mod placement;

@@ -17,14 +17,14 @@ const DONE: &str = "0";
 const OUT_OF_MEMORY: &str = "2";
 
 /// A program that allocates as it is told.
-struct Allocator(Guest);
+pub(crate) struct Allocator(pub(crate) Guest);
 
 impl Allocator {
-    fn start(loaded: &LoadedCluster, tenant: &str, dir: &Path, program: &Path) -> Self {
+    pub(crate) fn start(loaded: &LoadedCluster, tenant: &str, dir: &Path, program: &Path) -> Self {
         Self(Guest::start(&mut command(loaded, tenant, dir, program)))
     }
 
-    fn does(&mut self, what: &str) -> String {
+    pub(crate) fn does(&mut self, what: &str) -> String {
         let input = self.0.input.as_mut().expect("its input");
         writeln!(input, "{what}").expect("it reads");
         self.0.says().expect("it answers")
@@ -37,7 +37,7 @@ impl Allocator {
         until("the worker has the quota", || self.does("info") == wanted);
     }
 
-    fn allocates(&mut self, bytes: u64) -> String {
+    pub(crate) fn allocates(&mut self, bytes: u64) -> String {
         self.does(&format!("alloc {bytes}"))
     }
 }

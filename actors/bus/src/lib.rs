@@ -133,52 +133,70 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         .map(Duration::from_millis)
 }
 
+/// A connection, and what becomes of it.
+pub type Connected = (Client, mpsc::UnboundedReceiver<ConnectionChange>);
+
 /// Connects, and keeps the connection for ever after. The receiver hears what becomes of it.
 ///
 /// # Errors
 /// [`BusError`]; without `patience` only for a refused login.
-pub async fn connect(
-    settings: &BusSettings,
-) -> Result<(Client, mpsc::UnboundedReceiver<ConnectionChange>), BusError> {
+pub async fn connect(settings: &BusSettings) -> Result<Connected, BusError> {
     let deadline = settings.patience.map(|patience| Instant::now() + patience);
+    let mut tries = 0;
+    loop {
+        let error = match attempt(settings, deadline).await {
+            Err(error @ BusError::Unreachable { .. }) => error,
+            done => return done,
+        };
+        tries += 1;
+        let again = Instant::now() + pause(tries);
+        if deadline.is_some_and(|deadline| deadline <= again) {
+            return Err(error);
+        }
+        tokio::time::sleep_until(again).await;
+    }
+}
+
+/// Connects as [`connect`] does, but tries each server only once: where nobody listens, that is the
+/// answer, and at once.
+///
+/// # Errors
+/// [`BusError`].
+pub async fn connect_once(settings: &BusSettings) -> Result<Connected, BusError> {
+    let deadline = settings.patience.map(|patience| Instant::now() + patience);
+    attempt(settings, deadline).await
+}
+
+async fn attempt(settings: &BusSettings, deadline: Option<Instant>) -> Result<Connected, BusError> {
     let (heard, events) = mpsc::unbounded_channel();
     let addresses: Vec<&str> = settings.url.split(',').map(str::trim).collect();
     let rotation = (addresses.len() > 1).then(Arc::<Rotation>::default);
-    let mut attempt = 0;
-    loop {
-        let options = options(settings, rotation.clone(), heard.clone());
-        let url = settings.url.clone();
-        let connected = match deadline {
-            Some(deadline) => timeout_at(deadline, options.connect(&addresses[..])).await,
-            None => Ok(options.connect(&addresses[..]).await),
-        };
-        let error = match connected {
-            Ok(Ok(client)) => {
-                if let Some(pulse) = settings.pulse.clone().filter(|_| rotation.is_some()) {
-                    tokio::spawn(feel(client.clone(), pulse));
-                }
-                return Ok((client, events));
+    let options = options(settings, rotation.clone(), heard);
+    let url = settings.url.clone();
+    let connected = match deadline {
+        Some(deadline) => timeout_at(deadline, options.connect(&addresses[..])).await,
+        None => Ok(options.connect(&addresses[..]).await),
+    };
+    // Somebody is there and says nothing, or nobody says that nobody is.
+    let Ok(connected) = connected else {
+        let detail = "it does not answer".into();
+        return Err(BusError::Unreachable { url, detail });
+    };
+    let error = match connected {
+        Ok(client) => {
+            if let Some(pulse) = settings.pulse.clone().filter(|_| rotation.is_some()) {
+                tokio::spawn(feel(client.clone(), pulse));
             }
-            Ok(Err(error)) => error,
-            // Somebody is there and says nothing, or nobody says that nobody is.
-            Err(_) => {
-                let detail = "it does not answer".into();
-                return Err(BusError::Unreachable { url, detail });
-            }
-        };
-        let detail = error.to_string();
-        if matches!(
-            error.kind(),
-            ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication
-        ) {
-            return Err(BusError::Login { url, detail });
+            return Ok((client, events));
         }
-        attempt += 1;
-        let again = Instant::now() + pause(attempt);
-        if deadline.is_some_and(|deadline| deadline <= again) {
-            return Err(BusError::Unreachable { url, detail });
+        Err(error) => error,
+    };
+    let detail = error.to_string();
+    match error.kind() {
+        ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+            Err(BusError::Login { url, detail })
         }
-        tokio::time::sleep_until(again).await;
+        _ => Err(BusError::Unreachable { url, detail }),
     }
 }
 

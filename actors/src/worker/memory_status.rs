@@ -3,22 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use async_nats::{Message, Subject};
+use async_nats::Message;
 use bus_schemas::{MemoryStatusRequest, SessionId, Tenant, decode};
 
 use super::actor::GpuWorker;
-use super::pager::PagerMessage;
-
-/// A request that the pager answers.
-pub(super) struct StatusAsked {
-    /// The tenant that is told of itself; an administrator is told of all.
-    pub(super) of: Option<Tenant>,
-    /// Only of tenants behind this one.
-    pub(super) after: Option<Tenant>,
-    pub(super) reply: Subject,
-    /// Sessions whose launches run, and since when.
-    pub(super) running: BTreeMap<SessionId, u64>,
-}
+use super::pager::{PagerMessage, StatusAsked};
 
 impl GpuWorker {
     /// The pager answers, on an inbox of the tenant that asks. Who asks too often, or when the pager

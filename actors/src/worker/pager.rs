@@ -1,5 +1,6 @@
 //! The VramPager actor: owns the memory of one device and the meter of its use.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -18,7 +19,6 @@ use gpu_worker_core::meter::{SliceUse, fold};
 use gpu_worker_core::resources::CompletedSlice;
 
 use super::kernel_records::KernelRecords;
-use super::memory_status::StatusAsked;
 use super::usage_appender::UsageAppender;
 use crate::publisher::BusPublisher;
 use crate::timer::nanos;
@@ -110,6 +110,17 @@ impl SliceUsage {
             },
         }
     }
+}
+
+/// A request for what the memory is held for.
+pub(super) struct StatusAsked {
+    /// The tenant that is told of itself; an administrator is told of all.
+    pub(super) of: Option<Tenant>,
+    /// Only of tenants behind this one.
+    pub(super) after: Option<Tenant>,
+    pub(super) reply: Subject,
+    /// Sessions whose launches run, and since when.
+    pub(super) running: BTreeMap<SessionId, u64>,
 }
 
 /// The pager's answer to [`PagerMessage::Admit`].

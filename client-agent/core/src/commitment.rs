@@ -3,7 +3,9 @@
 //! Within the commitment allocations need no question. Beyond it the worker is asked, for somewhat more
 //! than is needed, and what is not used for long is given back. The worker may recall it before.
 
-use bus_schemas::{Failure, MemoryAnswer, MemoryRequest, OpNumber, WIRE_VERSION, encode};
+use bus_schemas::{
+    ClientProcess, Failure, MemoryAnswer, MemoryRequest, OpNumber, WIRE_VERSION, encode,
+};
 
 use crate::address::charged;
 use crate::event::Nanos;
@@ -59,6 +61,8 @@ pub struct Commitment {
     recalled: u64,
     obeyed: u64,
     retry: Retry,
+    /// Until the worker has answered: whose session it is.
+    process: Option<ClientProcess>,
 }
 
 impl Default for Commitment {
@@ -74,6 +78,7 @@ impl Default for Commitment {
             recalled: 0,
             obeyed: 0,
             retry: Retry::new(RESEND.0, RESEND.1),
+            process: None,
         }
     }
 }
@@ -83,6 +88,18 @@ fn spare(bytes: u64) -> u64 {
 }
 
 impl Commitment {
+    /// That of a session which begins: it says which process it is, and asks for as much as most
+    /// programs allocate first, if there is room.
+    #[must_use]
+    pub fn begin(now: Nanos, process: ClientProcess) -> Self {
+        let mut commitment = Self {
+            process: Some(process),
+            ..Self::default()
+        };
+        commitment.request(now, Held { bytes: 0, after: 0 }, spare(0), 0);
+        commitment
+    }
+
     /// Whether a session that holds so much may allocate `bytes` more.
     #[inline]
     #[must_use]
@@ -158,6 +175,7 @@ impl Commitment {
             self.retry.arm(now, false);
             self.unsent = false;
             self.committed = answer.committed;
+            self.process = None;
             self.known = KnownMemory {
                 total: answer.total,
                 held: answer.held,
@@ -189,7 +207,7 @@ impl Commitment {
             wanted,
             least,
             recall: self.obeyed,
-            process: None,
+            process: self.process,
         };
         self.asked = Some((request, now));
         self.unsent = true;
@@ -244,7 +262,7 @@ impl Commitment {
 
 #[cfg(test)]
 mod tests {
-    use bus_schemas::{Code, decode};
+    use bus_schemas::{Code, ShortText, decode};
 
     use super::*;
 
@@ -296,6 +314,33 @@ mod tests {
             (None, None)
         );
         assert_eq!(commitment.known().free, 64 * MIB);
+    }
+
+    #[test]
+    fn a_session_says_who_it_is_and_has_room_before_its_first_allocation() {
+        let process = ClientProcess {
+            host: ShortText::new("node-7"),
+            pid: 4_711,
+            name: ShortText::new("train"),
+        };
+        let mut commitment = Commitment::begin(0, process);
+        let request = sent(&mut commitment, 0);
+        let asked = (request.number, request.held, request.wanted, request.least);
+        assert_eq!(asked, (1, 0, 2 * MIB, 0));
+        assert_eq!(request.process, Some(process));
+        assert_eq!(sent(&mut commitment, RESEND.0), request);
+        // Who allocates meanwhile waits for that answer.
+        let other = commitment.ask(RESEND.0, 0, 0, 100);
+        assert_eq!((other.number, other.is_own), (1, false));
+        commitment.answered(RESEND.0, 0, 0, &answer(&request, 2 * MIB));
+        assert!(commitment.has_room(0, 2 * MIB) && !commitment.has_room(0, 3 * MIB));
+        // Said once, and with none to spare the program asks as ever.
+        commitment.look(RESEND.0, 0, 0);
+        assert_eq!(sent(&mut commitment, RESEND.0).process, None);
+        let mut full = Commitment::begin(0, process);
+        let request = sent(&mut full, 0);
+        full.answered(1, 0, 0, &answer(&request, 0));
+        assert!(full.ask(1, 0, 0, 100).is_own);
     }
 
     #[test]

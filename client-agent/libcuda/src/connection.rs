@@ -8,7 +8,10 @@ use async_nats::Subscriber;
 use bus::{BusSettings, ConnectionChange, random_id};
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{Alive, Code, LeaderBeat, Opened, SessionId, WIRE_VERSION, decode, encode};
-use client_session::{ClientError, Driver, Opening, Session, SessionChannel, open, serve};
+use client_session::{
+    ClientError, Driver, Opening, ProgramSettings, Session, SessionChannel, block_signals, open,
+    serve,
+};
 use futures_util::StreamExt;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -16,8 +19,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::device::Reservation;
 use crate::lock::lock;
 use crate::onlooker::Onlooker;
-use crate::settings::Settings;
-use crate::signal::block_signals;
 use crate::status::{Result, Status, note};
 
 /// How often the leader gets a message that the sessions live.
@@ -64,7 +65,7 @@ fn not_ready(error: ClientError) -> Status {
 
 impl Connection {
     /// Connects, and receives news of the link and of new leaders from then on.
-    pub(crate) fn start(settings: &Settings) -> Result<Self> {
+    pub(crate) fn start(settings: &ProgramSettings) -> Result<Self> {
         let name = format!("client-{:016x}", random_id());
         let subjects = Subjects::new(&settings.cluster);
         let wanted = BusSettings {
@@ -108,7 +109,7 @@ impl Connection {
     }
 
     /// Opens the devices' sessions, whose windows are free in this process too, and reserves those.
-    pub(crate) fn open(&self, settings: &Settings) -> Result<Vec<Session>> {
+    pub(crate) fn open(&self, settings: &ProgramSettings) -> Result<Vec<Session>> {
         // Kept until there are others, so that those get other windows.
         let mut unfit = Vec::new();
         for _ in 0..WINDOWS {
@@ -129,7 +130,7 @@ impl Connection {
         Err(Status::OPERATING_SYSTEM)
     }
 
-    fn open_once(&self, settings: &Settings) -> Result<Vec<Session>> {
+    fn open_once(&self, settings: &ProgramSettings) -> Result<Vec<Session>> {
         let opening = Opening {
             tenant: settings.tenant.clone(),
             connection: self.name.clone(),
@@ -150,7 +151,7 @@ impl Connection {
     }
 
     /// A session begins to be served.
-    fn begin(&self, opened: Opened, messages: Subscriber, settings: &Settings) -> Session {
+    fn begin(&self, opened: Opened, messages: Subscriber, settings: &ProgramSettings) -> Session {
         let channel = Arc::new(SessionChannel::new(
             opened,
             self.client.clone(),

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client_session::{ProgramSettings, without_signals};
+
 use crate::connection::{Connection, FAREWELL};
 use crate::context::PrimaryContexts;
 use crate::device::Device;
 use crate::fork::{self, is_forked};
 use crate::lock::lock;
-use crate::settings::Settings;
-use crate::signal::without_signals;
 use crate::stats;
 use crate::status::{Result, Status, note};
 use crate::visible;
@@ -106,7 +106,7 @@ extern "C" fn leave() {
 }
 
 fn begin() -> Result<Process> {
-    let settings = Settings::read(|name| std::env::var_os(name)).map_err(|why| {
+    let settings = ProgramSettings::read(|name| std::env::var_os(name)).map_err(|why| {
         note(Status::SYSTEM_NOT_READY, why);
         Status::SYSTEM_NOT_READY
     })?;

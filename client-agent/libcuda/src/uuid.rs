@@ -1,5 +1,7 @@
 //! UUIDs, of devices and of tables: their bytes are in the order of their text.
 
+pub(crate) use client_session::uuid_text as text;
+
 pub(crate) type Uuid = [u8; 16];
 
 /// The UUID of a text that is one.
@@ -19,19 +21,6 @@ pub(crate) const fn parsed(text: &str) -> Uuid {
         at += 1;
     }
     id
-}
-
-/// A UUID as it is written.
-pub(crate) fn text(uuid: &Uuid) -> String {
-    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    let parts = [
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..],
-    ];
-    parts.join("-")
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 
+use client_session::gpu_uuid;
+
 use crate::attribute::Properties;
 use crate::device::Device;
-use crate::uuid;
 
 /// Keeps the devices that `CUDA_VISIBLE_DEVICES` names, in its order; without it all of them, in the
 /// order of `CUDA_DEVICE_ORDER`. The sessions of the others end.
@@ -43,7 +44,7 @@ impl Row {
             bus: properties.gpu,
             // Multiprocessors and their clock.
             width: number(16) * number(13).max(1),
-            uuid: format!("GPU-{}", uuid::text(&properties.uuid())),
+            uuid: gpu_uuid(&properties.uuid()),
         }
     }
 }

@@ -91,6 +91,56 @@ fn every_symbol_of_the_driver_api_is_exported_and_found() {
     assert_eq!(count, 724);
 }
 
+/// Names that are no functions of NVML: programs look them up to see that they are not there.
+const NO_NVML: [&str; 2] = ["nvmlDeviceGetColour", "nvmlInit_v9"];
+
+#[test]
+fn every_symbol_of_nvml_is_exported_by_the_same_file() {
+    let library = load();
+    let names: Vec<_> = nvml::symbols().iter().map(|symbol| symbol.name).collect();
+    for name in &names {
+        assert!(address(&library, name).is_some(), "{name}");
+    }
+    for name in NO_NVML {
+        assert!(address(&library, name).is_none(), "{name}");
+    }
+    let list = include_str!("../../nvml/symbols.txt");
+    let listed = list.lines().filter(|line| !line.starts_with('#'));
+    let listed = listed.map(|line| line.split(' ').next().expect("a name"));
+    assert!(listed.eq(names.iter().copied()), "the table is the list");
+    assert_eq!(names.len(), 425);
+}
+
+#[test]
+fn nvml_without_a_cluster_answers_that_there_is_no_driver() {
+    let library = load();
+    // SAFETY: the types are NVML's signatures.
+    let (init, count, explain) = unsafe {
+        (
+            library
+                .get::<extern "C" fn() -> c_int>(b"nvmlInit_v2")
+                .expect("exported"),
+            library
+                .get::<extern "C" fn(&mut u32) -> c_int>(b"nvmlDeviceGetCount_v2")
+                .expect("exported"),
+            library
+                .get::<extern "C" fn(c_int) -> *const c_char>(b"nvmlErrorString")
+                .expect("exported"),
+        )
+    };
+    let mut devices = 7;
+    assert_eq!(count(&mut devices), 1, "not initialised");
+    assert_eq!(init(), 9, "no driver");
+    // SAFETY: its texts end with a zero byte and stay.
+    let text = |code| unsafe { CStr::from_ptr(explain(code)) }.to_string_lossy();
+    assert!(text(9).contains("warploom run"), "{}", text(9));
+    assert_eq!(
+        (text(3), text(-1)),
+        ("Not Supported".into(), "Unknown Error".into())
+    );
+    assert_eq!((count(&mut devices), devices), (1, 7), "still not");
+}
+
 #[test]
 fn nothing_but_the_driver_api_is_exported() {
     let bytes = std::fs::read(path()).expect("the library");

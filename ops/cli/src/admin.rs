@@ -1,9 +1,11 @@
 //! The administrator's side of a cluster: status, tenants, settings, hold, drain, kill.
 
 mod kept;
+mod memory;
 mod servers;
 
 pub(crate) use kept::Kept;
+pub use memory::DeviceMemory;
 pub use servers::ServerStatus;
 
 use std::time::{Duration, Instant};

@@ -13,6 +13,7 @@ pub mod evidence;
 pub mod exit;
 pub mod global;
 pub mod local;
+pub mod memory;
 pub mod output;
 pub mod process;
 pub mod profiles;

@@ -42,7 +42,7 @@ fn width(table: &Table) -> usize {
 }
 
 /// The same for a width of so many columns.
-fn fit(table: &Table, width: usize) -> String {
+pub(crate) fn fit(table: &Table, width: usize) -> String {
     let rows = || table.header().into_iter().chain(table.row_iter());
     let columns = rows().map(Row::cell_count).max().unwrap_or(0);
     // A border before, between and behind, and a space on both sides of each.

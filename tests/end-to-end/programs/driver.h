@@ -138,6 +138,8 @@ int cuFuncGetParamInfo(CUfunction, size_t, size_t *, size_t *);
 int cuMemAlloc_v2(CUdeviceptr *, size_t);
 int cuMemFree_v2(CUdeviceptr);
 int cuMemGetInfo_v2(size_t *, size_t *);
+int cuDeviceGetName(char *, int, int);
+int cuDeviceGetPCIBusId(char *, int, int);
 int cuMemGetAddressRange_v2(CUdeviceptr *, size_t *, CUdeviceptr);
 int cuMemHostAlloc(void **, size_t, unsigned);
 int cuMemFreeHost(void *);

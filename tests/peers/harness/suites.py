@@ -13,6 +13,7 @@ from .cluster import stop
 from .cupy import cupy
 from .outcome import Outcome
 from .nvcc import nvcc
+from .nvml import nvml
 from .plugin import plugin
 from .runtimes import runtime
 from .triton import triton, triton_own
@@ -198,11 +199,11 @@ def _count(row, ran):
 
 
 #: All suites in their order; those of the fast part.
-SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, tiny, mlp, numba, gpt2, two,
+SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, gpt2, two,
                                                        backend, plugin, runtime, nvcc, workflows,
                                                        triton, triton_own, torch, cupy,
                                                        warp, jax, chart)}
-FAST = ("core", "c", "tiny", "mlp", "numba", "plugin")
+FAST = ("core", "c", "nvml", "tiny", "mlp", "numba", "plugin")
 #: What installs much more than those, and so runs where it is asked for only.
 ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy", "warp", "jax",
          "chart")

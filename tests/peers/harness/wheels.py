@@ -105,6 +105,11 @@ def cupy_source(tools, python):
     return _source(tools, "cupy-source.txt", python, {"READTHEDOCS": "True"})
 
 
+def gpustat_source(tools, python):
+    """The unpacked source distribution of gpustat, which has no wheel."""
+    return _source(tools, "gpustat-source.txt", python, {})
+
+
 def _source(tools, name, python, variables):
     """The source distribution that a requirement file names, unpacked and not built."""
     def make(partial):

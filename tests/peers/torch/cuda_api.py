@@ -315,12 +315,12 @@ def told():
 
 
 def collectives():
-    """NCCL is refused by an error that says what it lacks: NVML. Its kernels are machine code, too."""
+    """NCCL fails where it looks for the GPU among the host's PCI devices. Its kernels are machine code, too."""
     from torch import distributed
     with tempfile.TemporaryDirectory() as folder:
         def call():
             distributed.init_process_group("nccl", init_method=f"file://{folder}/meeting", rank=0, world_size=1)
-        raised(call, RuntimeError, "libnvidia-ml.so.1")
+        raised(call, RuntimeError, "Attribute class of node gpu not found")
     x = torch.randn(16)
     check(torch.equal(x.to("cuda").cpu(), x), "the device is lost")
 

@@ -4,6 +4,8 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use client_session::bus_id;
+
 use crate::abi::{Count, Handle, Out, OutList, Text, Unused};
 use crate::attribute::Properties;
 use crate::context::Context;
@@ -68,7 +70,7 @@ api! {
     }
 
     fn cuDeviceGetPCIBusId<'c>(id: OutList<'c, u8>, length: Count<'c, c_int>, number: c_int) {
-        let text = format!("0000:{:02x}:00.0\0", properties(number)?.gpu & 0xff);
+        let text = bus_id(properties(number)?.gpu as u32) + "\0";
         let room = length.whole()?;
         if room.number() < text.len() {
             return Err(Status::INVALID_VALUE);

@@ -2,10 +2,12 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use client_session::driver_version;
+
 use crate::abi::{In, Out, Text};
 use crate::guard::api;
 use crate::process::init;
-use crate::settings::{driver_version, is_eager};
+use crate::settings::is_eager;
 use crate::status::{Result, Status, describe, explain};
 use crate::symbol::{self, Found};
 use crate::tables;

@@ -11,7 +11,7 @@ use super::ids::{IDS, Id};
 use crate::abi::Out;
 use crate::guard::guard;
 use crate::process::process;
-use crate::settings::driver_version;
+use client_session::driver_version;
 
 /// A table of `N` places.
 struct Table<const N: usize>([*const (); N]);

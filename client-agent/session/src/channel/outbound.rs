@@ -25,6 +25,7 @@ use super::state::{Addressees, ImageState, Inner, Slot};
 use crate::driver::Driver;
 use crate::error::{ClientError, closed};
 use crate::observer::Observer;
+use crate::process::this_process;
 
 /// Messages kept while the connection takes no more. The outbox sends again what is not acknowledged.
 const BACKLOG: usize = 1_024;
@@ -75,7 +76,7 @@ impl SessionChannel {
             deadline: deadline.as_nanos().try_into().unwrap_or(Nanos::MAX),
             ..OutboxSettings::new(session, opened.epoch, opened.leader)
         };
-        Self {
+        let channel = Self {
             addressees: Addressees {
                 batch: to_worker(ToWorker::Batch),
                 data: to_worker(ToWorker::Data),
@@ -93,7 +94,7 @@ impl SessionChannel {
             inner: Mutex::new(Inner {
                 outbox: Outbox::new(settings),
                 addresses: Addresses::new(opened.window, quota),
-                commitment: asks.then(Commitment::default),
+                commitment: asks.then(|| Commitment::begin(0, this_process())),
                 actions: Vec::new(),
                 slots: HashMap::new(),
                 images: HashMap::new(),
@@ -107,7 +108,11 @@ impl SessionChannel {
                 ended: false,
             }),
             opened,
-        }
+        };
+        // What it asks for first is there before the program allocates.
+        channel.publish_memory(&mut channel.lock());
+        channel.driver.kick();
+        channel
     }
 
     /// What the leader opened.

@@ -8,6 +8,7 @@ pub mod profile;
 pub mod replay;
 pub mod roles;
 pub mod run;
+pub mod smi;
 pub mod status;
 pub mod submit;
 pub mod tenant;
@@ -39,6 +40,8 @@ pub enum Command {
     Run(run::RunArgs),
     /// Prints what `run` sets for a program, as shell exports
     Env(run::EnvArgs),
+    /// Shows a tenant's devices, memory and processes, as `nvidia-smi` does
+    Smi(smi::SmiArgs),
     /// Creates, lists and changes tenants
     #[command(subcommand)]
     Tenant(tenant::TenantCommand),
@@ -84,6 +87,7 @@ pub fn run(command: &Command, global: &Global) -> Result<ExitCode> {
         }) => block_on(worker::worker(command, settings, json)),
         Command::Worker(args) => roles::worker(args, settings),
         Command::Up(args) => block_on(up::up(args, settings, json)),
+        Command::Smi(args) => block_on(smi::smi(args, settings, json)),
         Command::Tenant(command) => block_on(tenant::tenant(command, settings, json)),
         Command::Cluster(command) => block_on(cluster::cluster(command, settings, json)),
         Command::Profile(command) => block_on(profile::profile(command, settings, json)),

@@ -7,11 +7,12 @@ use anyhow::Result;
 use bus_schemas::{PlaceStatus, Status, TenantStatus, WorkerStatus};
 use comfy_table::Table;
 
-use crate::admin::{Administrator, ServerStatus};
+use crate::admin::{Administrator, DeviceMemory, ServerStatus};
 use crate::commands::tenant::{limit, size};
 use crate::credentials::credentials;
 use crate::exit::Unreachable;
 use crate::local::disk_fault;
+use crate::memory;
 use crate::output;
 use crate::settings::Settings;
 use crate::state_dir::{is_up, state_dir};
@@ -61,14 +62,16 @@ async fn show(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> 
     let administrator = Administrator::of(settings).await?;
     loop {
         let status = administrator.status(administrator.patience()).await?;
+        let memory = administrator.memory(&status).await;
         let servers = administrator.servers(&credentials).await;
         if json {
             let mut shown = as_json(&status);
             shown["evidence_key"] = key.into();
+            shown["memory"] = memory::as_json(&memory, None).into();
             shown["servers"] = serde_json::to_value(&servers)?;
             output::line(shown)?;
         } else {
-            output::line(tables(&status))?;
+            output::line(tables(&status, &memory))?;
             if !servers.is_empty() {
                 output::line(broker_table(&servers))?;
             }
@@ -83,7 +86,7 @@ async fn show(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> 
     }
 }
 
-fn tables(status: &Status) -> String {
+fn tables(status: &Status, memory: &[DeviceMemory]) -> String {
     let held = if status.held { ", grants are held" } else { "" };
     let head = format!(
         "leader {} epoch {}{held}\ninputs {} ({} recorded), global position {}",
@@ -132,7 +135,8 @@ fn tables(status: &Status) -> String {
         .map(|(name, alarm)| format!("alarm: {name}: {alarm}\n"))
         .collect();
     let (workers, tenants) = (fitted(&workers), fitted(&tenants));
-    format!("{head}\n{alarms}{workers}\n{tenants}")
+    let memory = fitted(&memory::table(memory, None));
+    format!("{head}\n{alarms}{workers}\n{tenants}\n{memory}")
 }
 
 /// The broker's servers.

@@ -7,9 +7,10 @@ use comfy_table::Table;
 use scheduler_leader_core::replay::ReportedWork;
 use serde_json::{Map, Value, json};
 
-use crate::admin::Administrator;
+use crate::admin::{Administrator, DeviceMemory};
 use crate::calendar::{DAY_MS, date, now_ms, parse};
 use crate::exit::UsageError;
+use crate::memory;
 use crate::output;
 use crate::settings::Settings;
 use crate::table::{fitted, headed};
@@ -65,7 +66,8 @@ pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<
     let books = administrator.books(query).await?;
     let unsaid = administrator.unsaid(&books).await;
     if json {
-        print_json(args, &books, unsaid.as_deref().ok())?;
+        let memory = held_now(&administrator).await;
+        print_json(args, &books, unsaid.as_deref().ok(), memory.as_deref().ok())?;
     } else if args.csv {
         print_csv(args, &books)?;
         remarks(&books, &unsaid)?.iter().for_each(output::note);
@@ -74,8 +76,21 @@ pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<
         for remark in remarks(&books, &unsaid)? {
             output::line(remark)?;
         }
+        match held_now(&administrator).await {
+            Ok(memory) => {
+                let memory = memory::table(&memory, args.tenant.as_ref());
+                output::line(format_args!("held now:\n{}", fitted(&memory)))?;
+            }
+            Err(error) => output::line(format_args!("what is held now is not known: {error:#}"))?,
+        }
     }
     Ok(())
+}
+
+/// What devices' memory is held for now: live workers are known to the leader.
+async fn held_now(administrator: &Administrator) -> Result<Vec<DeviceMemory>> {
+    let status = administrator.status(administrator.glance()).await?;
+    Ok(administrator.memory(&status).await)
 }
 
 fn share(books: &Books, used: &Used) -> f64 {
@@ -302,7 +317,12 @@ fn counted(books: &Books, used: &Used) -> Map<String, Value> {
     names.zip(values).collect()
 }
 
-fn print_json(args: &UsageArgs, books: &Books, unsaid: Option<&[Unsaid]>) -> Result<()> {
+fn print_json(
+    args: &UsageArgs,
+    books: &Books,
+    unsaid: Option<&[Unsaid]>,
+    memory: Option<&[DeviceMemory]>,
+) -> Result<()> {
     let heads = heads(&args.by);
     for (row, used) in &books.rows {
         let labels = row.iter().flat_map(|label| texts(books, label));
@@ -319,9 +339,11 @@ fn print_json(args: &UsageArgs, books: &Books, unsaid: Option<&[Unsaid]>) -> Res
         ..Used::default()
     };
     let unsaid = unsaid.map(|unsaid| unsaid.iter().map(unsaid_value).collect::<Vec<_>>());
+    let memory = memory.map(|memory| memory::as_json(memory, args.tenant.as_ref()));
     output::line(json!({
         "total": counted(books, &books.sum()),
         "missing": counted(books, &missing),
         "ended_without_last_block": unsaid,
+        "memory": memory,
     }))
 }

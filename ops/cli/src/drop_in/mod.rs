@@ -1,8 +1,10 @@
-//! The drop-in `libcuda.so.1`: where it lies, the folder that programs find it in, and the
-//! variables that lead them there.
+//! The drop-in `libcuda.so.1`, which is `libnvidia-ml.so.1` too: where it lies, the folder that programs
+//! find it in, and the variables that lead them there.
 
 mod elf;
 mod jit_link;
+mod smi;
+mod variable;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,6 +14,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use bus_schemas::{ModuleHash, Tenant};
+
+pub use smi::SMI;
+pub use variable::EnvVariable;
+use variable::{joined, set};
 
 /// The library as it is built.
 const LIBRARY: &str = "libwarploom_cuda.so";
@@ -23,8 +29,9 @@ pub const SESSIONS: &str = "WARPLOOM_SESSIONS";
 const JIT_LINKS: [&str; 2] = ["libnvJitLink.so.12", "libnvJitLink.so.13"];
 /// The package that brings JAX's part for CUDA.
 const JAX: &str = "jax_plugins";
-/// Where a folder has the libraries that only JAX is to find, and what it takes for a toolkit.
-const MANAGEMENT: &str = "nvml";
+/// The library's names: that of the driver, with and without version, and of NVIDIA's management library.
+const NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1"];
+/// Where a folder has what JAX takes for a toolkit.
 const TOOLKIT: &str = "toolkit";
 /// XLA's flag against trying kernels: on a processor that takes minutes, and says nothing of a GPU. What
 /// the program's user sets stands behind it, and so decides.
@@ -99,20 +106,19 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
         .collect();
     let folder = base.join("drop-in").join(name);
     if folder.is_dir() {
+        smi::link(&folder)?;
         return Ok(folder);
     }
     let failed = |path: &Path| format!("writing {}", path.display());
     let partial = folder.with_extension(format!("{}", std::process::id()));
     fs::create_dir_all(&partial).with_context(|| failed(&partial))?;
-    let first = partial.join("libcuda.so.1");
+    let [first, others @ ..] = NAMES.map(|name| partial.join(name));
     fs::write(&first, &bytes).with_context(|| failed(&first))?;
     // One inode: two files would be two libraries with a state each.
-    let second = partial.join("libcuda.so");
-    fs::hard_link(&first, &second).with_context(|| failed(&second))?;
-    let management = partial.join(MANAGEMENT);
-    fs::create_dir_all(&management).with_context(|| failed(&management))?;
-    let third = management.join("libnvidia-ml.so.1");
-    fs::hard_link(&first, &third).with_context(|| failed(&third))?;
+    for other in others {
+        fs::hard_link(&first, &other).with_context(|| failed(&other))?;
+    }
+    smi::link(&partial)?;
     for name in JIT_LINKS {
         let path = partial.join(name);
         fs::write(&path, elf::empty_library(name)).with_context(|| failed(&path))?;
@@ -130,34 +136,6 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// A variable for a program, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EnvVariable {
-    /// Its name.
-    pub name: &'static str,
-    /// Its value.
-    pub value: OsString,
-    /// What it is for.
-    pub why: &'static str,
-}
-
-fn set(name: &'static str, value: impl Into<OsString>, why: &'static str) -> EnvVariable {
-    let value = value.into();
-    EnvVariable { name, value, why }
-}
-
-/// Texts with this between them; those that are empty are left out.
-fn joined(texts: impl IntoIterator<Item = OsString>, between: &str) -> OsString {
-    let mut all = OsString::new();
-    for text in texts.into_iter().filter(|text| !text.is_empty()) {
-        if !all.is_empty() {
-            all.push(between);
-        }
-        all.push(text);
-    }
-    all
-}
-
 /// What leads a program to the folder and the folder's library to the cluster; `present` is the
 /// environment so far, and the program's name tells where its own libraries may be.
 #[must_use]
@@ -170,7 +148,8 @@ pub fn variables(
     present: impl Fn(&str) -> Option<OsString>,
 ) -> Vec<EnvVariable> {
     let has_jax = jit_link::has_package(JAX, program, &present);
-    let mut variables = libraries(folder, program, has_jax, &present);
+    let mut variables = libraries(folder, program, &present);
+    variables.extend(smi::path(folder, &present));
     variables.extend(compilers(folder, &present));
     variables.extend([
         set(
@@ -196,20 +175,21 @@ pub fn variables(
 fn libraries(
     folder: &Path,
     program: Option<&Path>,
-    has_jax: bool,
     present: &impl Fn(&str) -> Option<OsString>,
 ) -> Vec<EnvVariable> {
     let ahead = |name, entries: Vec<PathBuf>, why| {
         let entries = entries.into_iter().map(PathBuf::into_os_string);
         set(name, joined(entries.chain(present(name)), ":"), why)
     };
-    let mut folders = vec![folder.to_owned()];
-    folders.extend(has_jax.then(|| folder.join(MANAGEMENT)));
     let empty = JIT_LINKS.iter().map(|name| folder.join(name));
     let real = JIT_LINKS.iter();
     let real = real.filter_map(|name| jit_link::find(name, folder, program, present));
     vec![
-        ahead("LD_LIBRARY_PATH", folders, "programs find libcuda there"),
+        ahead(
+            "LD_LIBRARY_PATH",
+            vec![folder.to_owned()],
+            "programs find libcuda and libnvidia-ml there",
+        ),
         ahead(
             "LD_PRELOAD",
             empty.chain(real).collect(),
@@ -257,7 +237,7 @@ pub fn clear(command: &mut Command) {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
     };
-    for name in ["LD_LIBRARY_PATH", "LD_PRELOAD"] {
+    for name in ["LD_LIBRARY_PATH", "LD_PRELOAD", "PATH"] {
         let Some(value) = std::env::var_os(name) else {
             continue;
         };
@@ -300,6 +280,12 @@ mod tests {
         assert_eq!(folder(base.path(), &library).expect("there"), made);
         let inode = |name: &str| fs::metadata(made.join(name)).expect("there").ino();
         assert_eq!(inode("libcuda.so"), inode("libcuda.so.1"));
+        assert_eq!(inode("libnvidia-ml.so.1"), inode("libcuda.so.1"));
+        let own = std::env::current_exe().expect("this test");
+        assert_eq!(
+            fs::read_link(made.join("bin/nvidia-smi")).expect("there"),
+            own
+        );
         fs::write(&library, "other code").expect("written");
         assert_ne!(folder(base.path(), &library).expect("made"), made);
     }
@@ -326,14 +312,11 @@ mod tests {
     }
 
     #[test]
-    fn a_python_with_jax_finds_the_assembler_and_the_management_library() {
-        use std::os::unix::fs::MetadataExt;
+    fn a_python_with_jax_finds_the_assembler() {
         let base = test_cluster::TempDir::new().expect("a folder");
         let library = base.path().join("some.so");
         fs::write(&library, "code").expect("written");
         let made = folder(base.path(), &library).expect("made");
-        let inode = |name: &str| fs::metadata(made.join(name)).expect("there").ino();
-        assert_eq!(inode("nvml/libnvidia-ml.so.1"), inode("libcuda.so.1"));
         let tenant = "research".parse().expect("a name");
         let python = base.path().join("environment/bin/python");
         fs::create_dir_all(python.parent().expect("a parent")).expect("made");
@@ -347,12 +330,10 @@ mod tests {
         let here = made.display().to_string();
         // The machine may have JAX for everybody.
         if !jit_link::has_package(JAX, None, &|_: &str| None) {
-            assert_eq!(told("LD_LIBRARY_PATH"), Some(here.clone()));
             assert_eq!(told("CUDA_ROOT"), None);
         }
         let packages = "environment/lib/python3.11/site-packages/jax_plugins";
         fs::create_dir_all(base.path().join(packages)).expect("made");
-        assert_eq!(told("LD_LIBRARY_PATH"), Some(format!("{here}:{here}/nvml")));
         assert_eq!(told("CUDA_ROOT"), Some(format!("{here}/toolkit")));
         let flags = "--xla_gpu_autotune_level=0 --own";
         assert_eq!(told("XLA_FLAGS"), Some(flags.into()));

@@ -5,7 +5,7 @@
 use std::mem::MaybeUninit;
 
 /// Threads that begin meanwhile take no signals: those are the program's.
-pub(crate) fn without_signals<R>(body: impl FnOnce() -> R) -> R {
+pub fn without_signals<R>(body: impl FnOnce() -> R) -> R {
     let before = mask_signals();
     let result = body();
     // SAFETY: the set is what this thread had.
@@ -14,7 +14,7 @@ pub(crate) fn without_signals<R>(body: impl FnOnce() -> R) -> R {
 }
 
 /// The same for a thread that the runtime starts later, on whichever thread drives it then.
-pub(crate) fn block_signals() {
+pub fn block_signals() {
     mask_signals();
 }
 

@@ -1,0 +1,38 @@
+//! The functions of NVML that work: thin, each reads its arguments and answers from the newest view.
+
+#![expect(unsafe_code, reason = "exports of a C interface")]
+
+mod device;
+mod memory;
+mod process;
+mod system;
+
+pub(crate) use device::*;
+pub(crate) use memory::*;
+pub(crate) use process::*;
+pub(crate) use system::*;
+
+use std::sync::Arc;
+
+use crate::abi::Handle;
+use crate::library::{View, view};
+use crate::snapshot::DeviceState;
+use crate::status::{Result, Status};
+
+/// What is known of a device: the view, and its place there.
+struct Known(Arc<View>, usize);
+
+impl Known {
+    /// The device of a handle.
+    fn of(handle: Handle) -> Result<Self> {
+        let gpu = handle.gpu()?;
+        let view = view()?;
+        let at = view.devices.iter().position(|device| device.gpu == gpu);
+        // It was there when the program got its handle.
+        at.map(|at| Self(view, at)).ok_or(Status::GPU_IS_LOST)
+    }
+
+    fn device(&self) -> Result<&DeviceState> {
+        self.0.devices.get(self.1).ok_or(Status::GPU_IS_LOST)
+    }
+}

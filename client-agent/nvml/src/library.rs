@@ -1,0 +1,223 @@
+//! The library's state in one process: who has initialised it, its watcher, the newest snapshot.
+//!
+//! The child of a fork has none of the parent's threads, and locks that they held stay taken there: it
+//! gets a state of its own, which is initialised as often as the parent was, and asks the cluster by a
+//! connection of its own.
+
+#![expect(unsafe_code, reason = "a fork handler of the C library")]
+
+use std::ffi::c_char;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use client_session::ProgramSettings;
+
+use crate::snapshot::{DeviceState, Viewer, arranged};
+use crate::status::{Reasons, Result, Status};
+use crate::watcher::{WatchError, Watcher};
+
+/// How long initialising may take, and the first question of a forked child.
+const BEGINNING: Duration = Duration::from_secs(2);
+/// How long any other question may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long an answer is as good as a new one: tools ask twenty things of each device in a row.
+const FRESH: Duration = Duration::from_millis(20);
+
+/// Forks that this process is away from the one that loaded the library.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+/// How often the library is initialised, for a child to know.
+static USERS: AtomicUsize = AtomicUsize::new(0);
+static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What the cluster said, and when.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// The devices in this process's order.
+    pub(crate) devices: Vec<DeviceState>,
+    /// Who looks.
+    pub(crate) viewer: Viewer,
+    /// Microseconds since 1970.
+    pub(crate) taken: u64,
+}
+
+struct Library {
+    generation: u64,
+    state: Mutex<State>,
+    reasons: Reasons,
+}
+
+struct State {
+    users: usize,
+    settings: Option<ProgramSettings>,
+    watcher: Option<Watcher>,
+    known: Option<(Instant, Result<Arc<View>>)>,
+}
+
+/// In the child of a fork: no lock, no allocation.
+extern "C" fn forked() {
+    GENERATION.fetch_add(1, Ordering::SeqCst);
+}
+
+/// This process's state.
+fn library() -> &'static Library {
+    static WATCHED: AtomicBool = AtomicBool::new(false);
+    if !WATCHED.swap(true, Ordering::SeqCst) {
+        // SAFETY: the handler adds to one number and takes no lock, which a child of a fork may do.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    }
+    let generation = GENERATION.load(Ordering::SeqCst);
+    let before = LIBRARY.load(Ordering::Acquire);
+    // SAFETY: what is stored there is a box that is never freed.
+    if let Some(library) = unsafe { before.as_ref() }
+        && library.generation == generation
+    {
+        return library;
+    }
+    let state = State {
+        users: USERS.load(Ordering::SeqCst),
+        settings: None,
+        watcher: None,
+        known: None,
+    };
+    let library = Library {
+        generation,
+        state: Mutex::new(state),
+        reasons: Reasons::default(),
+    };
+    let made = Box::into_raw(Box::new(library));
+    let order = Ordering::AcqRel;
+    match LIBRARY.compare_exchange(before, made, order, Ordering::Acquire) {
+        // SAFETY: it was just made of a box, and is never freed.
+        Ok(_) => unsafe { &*made },
+        Err(theirs) => {
+            // SAFETY: it was just made of a box, and nobody else has seen it.
+            drop(unsafe { Box::from_raw(made) });
+            // SAFETY: what is stored there is a box that is never freed.
+            unsafe { &*theirs }
+        }
+    }
+}
+
+/// Whether some part of the process has initialised the library.
+pub(crate) fn is_initialised() -> bool {
+    USERS.load(Ordering::SeqCst) > 0
+}
+
+/// Initialises the library, or notes one more user of it.
+///
+/// # Errors
+/// [`Status::DRIVER_NOT_LOADED`], with its reason noted, within [`BEGINNING`].
+pub(crate) fn init() -> Result {
+    let library = library();
+    let mut state = library.lock();
+    if state.users == 0 {
+        let begun = state.look(BEGINNING, &library.reasons);
+        if begun.is_err() {
+            state.end();
+            return Err(Status::DRIVER_NOT_LOADED);
+        }
+    }
+    state.users += 1;
+    USERS.store(state.users, Ordering::SeqCst);
+    Ok(())
+}
+
+/// One user fewer; the last one's leaving ends the connection.
+///
+/// # Errors
+/// [`Status::UNINITIALIZED`] where there is none.
+pub(crate) fn shutdown() -> Result {
+    let mut state = library().lock();
+    state.users = state.users.checked_sub(1).ok_or(Status::UNINITIALIZED)?;
+    USERS.store(state.users, Ordering::SeqCst);
+    if state.users == 0 {
+        state.end();
+    }
+    Ok(())
+}
+
+/// What the cluster says, not older than [`FRESH`].
+///
+/// # Errors
+/// [`Status::TIMEOUT`] where it does not answer, within [`PATIENCE`].
+pub(crate) fn view() -> Result<Arc<View>> {
+    let library = library();
+    let mut state = library.lock();
+    if state.users == 0 {
+        return Err(Status::UNINITIALIZED);
+    }
+    let patience = match state.watcher {
+        Some(_) => PATIENCE,
+        None => BEGINNING,
+    };
+    state.look(patience, &library.reasons)
+}
+
+/// The text of a code, with the reason of an initialisation that failed.
+pub(crate) fn explain(code: i32) -> *const c_char {
+    library().reasons.explain(code)
+}
+
+impl Library {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn look(&mut self, patience: Duration, reasons: &Reasons) -> Result<Arc<View>> {
+        // A refusal is as good: several threads that wait their turn do not wait one after another.
+        if let Some((when, known)) = &self.known
+            && when.elapsed() < FRESH
+        {
+            return known.clone();
+        }
+        let view = self.ask(patience).map(Arc::new).map_err(|why| {
+            reasons.note(&why.to_string());
+            match why {
+                WatchError::Ask(_) | WatchError::Silent => Status::TIMEOUT,
+                WatchError::Connect(_) | WatchError::Settings(_) | WatchError::Thread(_) => {
+                    Status::GPU_IS_LOST
+                }
+            }
+        });
+        self.known = Some((Instant::now(), view.clone()));
+        view
+    }
+
+    fn ask(&mut self, patience: Duration) -> std::result::Result<View, WatchError> {
+        let settings = match &self.settings {
+            Some(settings) => settings.clone(),
+            None => {
+                let read = ProgramSettings::read(|name| std::env::var_os(name));
+                self.settings
+                    .insert(read.map_err(WatchError::Settings)?)
+                    .clone()
+            }
+        };
+        let most = settings.devices;
+        let watcher = match &self.watcher {
+            Some(watcher) => watcher,
+            None => self.watcher.insert(Watcher::start(settings, patience)?),
+        };
+        let answer = watcher.ask(patience);
+        if let Err(WatchError::Connect(_) | WatchError::Silent) = answer {
+            // Its thread has ended, or is stuck: the next question gets another one.
+            self.watcher = None;
+        }
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let viewer = Viewer::here();
+        Ok(View {
+            devices: arranged(answer?, &viewer, most),
+            viewer,
+            taken: now.map_or(0, |now| now.as_micros() as u64),
+        })
+    }
+
+    fn end(&mut self) {
+        self.settings = None;
+        self.watcher = None;
+        self.known = None;
+    }
+}

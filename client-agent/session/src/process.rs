@@ -1,0 +1,29 @@
+//! The process that a session belongs to, as its worker is told for people.
+
+use bus_schemas::{ClientProcess, ShortText};
+
+/// This process: the machine's name, its id there, and the file name of its program. What the host
+/// does not say is empty.
+pub(crate) fn this_process() -> ClientProcess {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let program = std::env::current_exe().unwrap_or_default();
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    ClientProcess {
+        host: ShortText::new(host.trim()),
+        pid: std::process::id(),
+        name: ShortText::new(&name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_the_test_itself() {
+        let process = this_process();
+        assert_eq!(process.pid, std::process::id());
+        assert!(process.name.as_str().starts_with("client_session"));
+        assert!(!process.host.as_str().is_empty());
+    }
+}

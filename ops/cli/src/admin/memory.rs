@@ -1,0 +1,69 @@
+//! What devices' memory is held for, asked from the workers themselves.
+
+use std::time::Duration;
+
+use bus_schemas::{
+    GpuId, Incarnation, MemoryStatus, MemoryStatusRequest, Status, WIRE_VERSION, decode, encode,
+};
+use futures_util::future::join_all;
+
+use super::Administrator;
+
+/// How long one worker may take to answer; one of a build before never does.
+const ASK: Duration = Duration::from_secs(1);
+/// Pages at most of one worker.
+const PAGES: usize = 1_000;
+
+/// A device, and what its worker says of its memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceMemory {
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// Its device.
+    pub gpu: GpuId,
+    /// What it says, with all tenants; none where it does not answer.
+    pub said: Option<MemoryStatus>,
+}
+
+impl Administrator {
+    /// What the memory of every device is held for, by the word of its worker just now, by device.
+    pub async fn memory(&self, status: &Status) -> Vec<DeviceMemory> {
+        let live = status.workers.iter().filter(|worker| !worker.lost);
+        let asked = live.map(async |worker| DeviceMemory {
+            incarnation: worker.incarnation,
+            gpu: worker.gpu,
+            said: self.memory_of(worker.incarnation).await,
+        });
+        let mut devices = join_all(asked).await;
+        devices.sort_by_key(|device| (device.gpu, device.incarnation));
+        devices
+    }
+
+    /// All that one worker says; none where it does not answer.
+    async fn memory_of(&self, worker: Incarnation) -> Option<MemoryStatus> {
+        let subject = self.subjects().memory(worker);
+        let mut all: Option<MemoryStatus> = None;
+        for _ in 0..PAGES {
+            let after = all.as_ref().and_then(|all| all.tenants.last());
+            let request = encode(&MemoryStatusRequest {
+                v: WIRE_VERSION,
+                after: after.map(|row| row.tenant.clone()),
+            });
+            let answer = self.client().request(subject.clone(), request.into());
+            let answer = tokio::time::timeout(ASK, answer).await.ok()?.ok()?;
+            let page: MemoryStatus = decode(&answer.payload).ok()?;
+            let is_last = !page.more || page.tenants.is_empty();
+            match &mut all {
+                None => all = Some(page),
+                Some(all) => {
+                    all.tenants.extend(page.tenants);
+                    all.sessions.extend(page.sessions);
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        all
+    }
+}

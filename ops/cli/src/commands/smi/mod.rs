@@ -1,0 +1,157 @@
+//! `warploom smi`: a tenant's devices as `nvidia-smi` shows a machine's; found by that name inside
+//! `warploom run` where there is no other.
+
+mod args;
+mod fields;
+mod query;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bus::{BusSettings, random_id};
+use bus_schemas::Tenant;
+use nvml::{AskError, Asker, DeviceState, Viewer};
+
+use crate::credentials::credentials;
+use crate::exit::{Unreachable, UsageError};
+use crate::output;
+use crate::settings::Settings;
+pub use args::{SmiArgs, SmiCommand};
+use fields::Format;
+use view::Shown;
+
+/// How many devices a program sees, as `warploom run` sets it.
+const DEVICES: &str = "WARPLOOM_DEVICES";
+
+/// Prints the devices.
+///
+/// # Errors
+/// [`UsageError`] for fields and devices that there are not; [`Unreachable`] when nobody answers.
+pub async fn smi(args: &SmiArgs, settings: &Settings, json: bool) -> Result<()> {
+    let format = checked(args)?;
+    let mut connection = Connection::new(&args.tenant, settings).await?;
+    let (seconds, mut looks) = match args.command {
+        Some(SmiCommand::Pmon { count, delay }) => (Some(delay), count),
+        None => (args.repeat, None),
+    };
+    if args.command.is_some() && !json {
+        output::line(summary::PROCESS_HEAD)?;
+    }
+    loop {
+        let shown = shown(args, connection.devices().await?)?;
+        let text = match &args.command {
+            Some(SmiCommand::Pmon { .. }) if !json => summary::processes(&shown),
+            _ => text(args, &shown, format, json)?,
+        };
+        if !text.is_empty() {
+            output::line(text)?;
+        }
+        looks = looks.map(|left| left.saturating_sub(1));
+        match seconds {
+            Some(seconds) if looks != Some(0) => {
+                let pause = Duration::try_from_secs_f64(seconds.max(0.1));
+                tokio::time::sleep(pause.unwrap_or(Duration::MAX)).await;
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Refuses what makes no sense before anybody is asked.
+fn checked(args: &SmiArgs) -> Result<Format, UsageError> {
+    let others = args.list || args.query || args.xml || args.repeat.is_some();
+    let fields = !args.query_gpu.is_empty() || !args.query_compute_apps.is_empty();
+    if args.command.is_some() && (others || fields) {
+        let why = "pmon goes with --tenant, --id and --program only";
+        return Err(UsageError(why.into()));
+    }
+    if args.xml && !args.query {
+        return Err(UsageError("-x is a form of -q: write -q -x".into()));
+    }
+    if !args.format.is_empty() && !fields {
+        let why = "--format is of --query-gpu and --query-compute-apps, and there is neither";
+        return Err(UsageError(why.into()));
+    }
+    fields::check(&args.query_gpu, &args.query_compute_apps, &args.format)
+}
+
+/// The devices that are asked for, as they are numbered.
+fn shown(args: &SmiArgs, devices: Vec<DeviceState>) -> Result<Vec<Shown>, UsageError> {
+    let shown = match args.program {
+        true => {
+            let count = std::env::var(DEVICES).ok();
+            let most = count.and_then(|count| count.parse().ok()).unwrap_or(1);
+            view::of_program(devices, &Viewer::here(), most)
+        }
+        false => view::all(devices),
+    };
+    view::chosen(shown, &args.id)
+}
+
+fn text(args: &SmiArgs, shown: &[Shown], format: Format, json: bool) -> Result<String, UsageError> {
+    Ok(match args {
+        _ if json => summary::as_json(&args.tenant, shown).to_string(),
+        args if !args.query_gpu.is_empty() => fields::device_lines(&args.query_gpu, shown, format)?,
+        args if !args.query_compute_apps.is_empty() => {
+            fields::process_lines(&args.query_compute_apps, shown, format)?
+        }
+        args if args.list => summary::list(shown),
+        args if args.xml => query::xml(shown),
+        args if args.query => query::sections(shown),
+        _ => summary::tables(&args.tenant, shown),
+    })
+}
+
+/// A connection with the tenant's login.
+struct Connection {
+    asker: Asker,
+    patience: Duration,
+}
+
+impl Connection {
+    async fn new(tenant: &Tenant, settings: &Settings) -> Result<Self> {
+        let credentials = credentials(settings)?;
+        let subjects = credentials.subjects()?;
+        let open = credentials.cluster_user.is_none() && credentials.tenants.is_empty();
+        let login = match open {
+            true => None,
+            false => {
+                let own = credentials.for_tenant(tenant.as_str())?;
+                let login = own
+                    .tenants
+                    .into_iter()
+                    .next()
+                    .context("the tenant's login")?;
+                Some((login.login.user, login.login.password))
+            }
+        };
+        let patience = settings.duration("command.deadline")?;
+        let wanted = BusSettings {
+            login,
+            name: format!("smi-{:016x}", random_id()),
+            inbox: subjects.tenant_inbox(tenant),
+            pulse: Some(subjects.term(tenant)),
+            patience: Some(patience),
+            ..BusSettings::new(&credentials.url)
+        };
+        let connected = bus::connect_once(&wanted).await;
+        let (client, _) = connected
+            .map_err(|error| Unreachable(format!("{error}; is `warploom up` running?")))?;
+        Ok(Self {
+            asker: Asker::new(client, subjects, tenant.clone()),
+            patience,
+        })
+    }
+
+    async fn devices(&mut self) -> Result<Vec<DeviceState>> {
+        let asked = self.asker.ask(self.patience).await;
+        asked.map_err(|error| match error {
+            AskError::NoLeader => Unreachable(error.to_string()).into(),
+            error => error.into(),
+        })
+    }
+}

@@ -1,0 +1,333 @@
+//! What a tenant holds of a device's memory and may still take, asked in every way there is: the
+//! answers agree to the byte, and are of the tenant that asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use async_nats::Client as Bus;
+use bus_schemas::subject::{Subjects, ToLeader};
+use bus_schemas::{
+    Devices, DevicesRequest, Incarnation, MemoryStatus, MemoryStatusRequest, Tenant, WIRE_VERSION,
+    decode, encode,
+};
+use client_agent::{Client, Settings};
+use serde_json::{Value, json};
+use test_cluster::{Receiver, TempDir};
+
+use crate::cluster::{done, objects};
+use crate::loaded::{LoadedCluster, SOON, plan};
+use crate::quotas::Allocator;
+use crate::run::compile;
+
+const KERNEL: &str = include_str!("../../ops/lab/src/bench/long.ptx");
+const MIB: u64 = 1 << 20;
+const CAPACITY: u64 = 1 << 30;
+const QUOTA: u64 = 300 * MIB;
+const DONE: &str = "0";
+
+/// Total, held and free.
+type Figures = (u64, u64, u64);
+
+fn charged(bytes: &[u64]) -> u64 {
+    bytes.iter().map(|bytes| bytes.next_multiple_of(256)).sum()
+}
+
+fn figures(row: &Value, total: &str) -> Figures {
+    let number = |field: &str| {
+        row[field]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{field}: {row}"))
+    };
+    (number(total), number("held"), number("free"))
+}
+
+/// What a program is told by cuMemGetInfo.
+fn told(program: &mut Allocator) -> Figures {
+    let said = program.does("info");
+    let (free, total) = said.split_once(" of ").expect("two numbers");
+    let (free, total) = (free.parse().expect("free"), total.parse().expect("total"));
+    (total, total - free, free)
+}
+
+/// A tenant's row of what a command shows.
+fn row<'a>(memory: &'a Value, tenant: &str) -> &'a Value {
+    let rows = memory[0]["tenants"].as_array().expect("tenants");
+    let found = rows.iter().find(|row| row["tenant"] == tenant);
+    found.unwrap_or_else(|| panic!("no {tenant} in {memory}"))
+}
+
+/// A tenant's login, and nothing else.
+struct Login {
+    bus: Bus,
+    subjects: Subjects,
+    tenant: Tenant,
+}
+
+impl Login {
+    async fn of(loaded: &LoadedCluster, tenant: &str) -> Self {
+        Self {
+            bus: loaded.demo.cluster.connect_tenant(tenant, None).await,
+            subjects: loaded.demo.cluster.subjects(),
+            tenant: tenant.parse().expect("a name"),
+        }
+    }
+
+    /// What a worker answers to these bytes on the subject of a tenant, if it does.
+    async fn asks(
+        &self,
+        whose: &Tenant,
+        worker: Incarnation,
+        bytes: Vec<u8>,
+    ) -> Option<MemoryStatus> {
+        let subject = self.subjects.tenant_memory(whose, worker);
+        let answer = self.bus.request(subject, bytes.into());
+        let answer = tokio::time::timeout(Duration::from_secs(1), answer).await;
+        Some(decode(&answer.ok()?.ok()?.payload).expect("a status"))
+    }
+
+    async fn memory(&self, worker: Incarnation) -> MemoryStatus {
+        let asked = self.asks(&self.tenant, worker, request()).await;
+        asked.expect("an answer")
+    }
+
+    async fn devices(&self) -> Devices {
+        let subject = self.subjects.to_leader(&self.tenant, ToLeader::Devices);
+        let request = encode(&DevicesRequest { v: WIRE_VERSION });
+        let answer = self.bus.request(subject, request.into()).await;
+        decode(&answer.expect("an answer").payload).expect("devices")
+    }
+}
+
+fn request() -> Vec<u8> {
+    encode(&MemoryStatusRequest {
+        v: WIRE_VERSION,
+        after: None,
+    })
+}
+
+fn of(status: &MemoryStatus) -> Figures {
+    (status.capacity, status.held, status.free)
+}
+
+/// The newest exported values of a tenant's gauges.
+fn exported(receiver: &Receiver, tenant: &str) -> Figures {
+    let received = receiver.received();
+    let of = json!({"warploom.tenant": tenant, "warploom.gpu": 0});
+    let newest = |name: &str| {
+        let name = format!("warploom.vram.{name}");
+        let mut lines = received.iter().rev();
+        let found = lines.find(|line| line["name"] == name && line["attributes"] == of);
+        let found = found.unwrap_or_else(|| panic!("no {name} of {tenant}"));
+        found["value"].as_u64().expect("bytes")
+    };
+    (newest("total"), newest("held"), newest("free"))
+}
+
+#[tokio::test]
+async fn whoever_asks_is_told_the_same_number_and_only_of_himself() {
+    let receiver = Receiver::start(0, None);
+    let mut plans = [plan("a", "search", 1), plan("b", "search", 1)];
+    plans[0].settings.quota = QUOTA;
+    let endpoint = receiver.endpoint();
+    let settings = [("worker.capacity", "1GiB"), ("telemetry.otlp", &endpoint)];
+    let loaded = LoadedCluster::idle(1, 1, &plans, &settings).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "quotas");
+    let start = |tenant: &str| Allocator::start(&loaded, tenant, dir.path(), &program);
+    let (mut one, mut other, mut beside) = (start("a"), start("a"), start("b"));
+    let (first, second, theirs) = ([1, 12_345_677], [3 * MIB + 1], [333_333_333]);
+    for (program, sizes) in [
+        (&mut one, &first[..]),
+        (&mut other, &second),
+        (&mut beside, &theirs),
+    ] {
+        for bytes in sizes {
+            assert_eq!(program.allocates(*bytes), DONE);
+        }
+        assert_eq!(program.does("work"), DONE);
+    }
+    let held = charged(&first) + charged(&second);
+    let of_a = (QUOTA, held, QUOTA - held);
+    let all = held + charged(&theirs);
+    let of_b = (CAPACITY, charged(&theirs), CAPACITY - all);
+    // The programs.
+    assert_eq!((told(&mut one), told(&mut other)), (of_a, of_a));
+    let (total, _, free) = told(&mut beside);
+    assert_eq!((total, free), (of_b.0, of_b.2));
+    check_commands(&loaded, (of_a, of_b), all);
+    let status = objects(&loaded, &["status", "--json"]).remove(0);
+    check_sessions(
+        row(&status["memory"], "a"),
+        [&one, &other],
+        [charged(&first), charged(&second)],
+    );
+    // A tenant's login.
+    let worker = loaded.status().await.workers[0].incarnation;
+    let (a, b) = (Login::of(&loaded, "a").await, Login::of(&loaded, "b").await);
+    check_logins((&a, &b), worker, (of_a, of_b)).await;
+    // What is freed is seen as soon as it has run.
+    assert_eq!(
+        (one.does("free"), one.does("work")),
+        (DONE.into(), DONE.into())
+    );
+    let held = held - charged(&first[1..]);
+    assert_eq!(told(&mut other), (QUOTA, held, QUOTA - held));
+    assert_eq!(of(&a.memory(worker).await), (QUOTA, held, QUOTA - held));
+    // What a program leaves behind is free again.
+    let mut gone = start("b");
+    assert_eq!(gone.allocates(MIB), DONE);
+    assert_eq!(gone.0.ends().1, Some(0));
+    let of_b = (CAPACITY, of_b.1, CAPACITY - held - of_b.1);
+    let begun = Instant::now();
+    while of(&b.memory(worker).await) != of_b {
+        assert!(begun.elapsed() < SOON, "what ended is still held");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // The metrics, which every role exports when it ends.
+    let mut loaded = loaded;
+    loaded.demo.cluster.drain().expect("every role ends");
+    let of_a = (QUOTA, held, QUOTA - held);
+    assert_eq!(exported(&receiver, "a"), of_a);
+    assert_eq!(exported(&receiver, "b"), of_b);
+}
+
+/// What tenants' logins are told, and that they are told nothing else.
+async fn check_logins(
+    (a, b): (&Login, &Login),
+    worker: Incarnation,
+    (of_a, of_b): (Figures, Figures),
+) {
+    let said = a.memory(worker).await;
+    assert_eq!(of(&said), of_a);
+    assert_eq!((said.tenants.len(), said.sessions.len()), (1, 2));
+    let theirs = b.memory(worker).await;
+    assert_eq!(
+        (of(&theirs), theirs.tenants[0].tenant.as_str()),
+        (of_b, "b")
+    );
+    check_refusals(a, b, worker).await;
+    assert_eq!(of(&a.memory(worker).await), of_a, "nothing came of it");
+    let devices = a.devices().await;
+    assert_eq!(
+        (devices.devices.len(), devices.devices[0].quota),
+        (1, QUOTA)
+    );
+    assert_eq!(devices.devices[0].incarnation, worker);
+}
+
+/// What `status` and `usage` show, as JSON and as text.
+fn check_commands(loaded: &LoadedCluster, (of_a, of_b): (Figures, Figures), all: u64) {
+    let status = objects(loaded, &["status", "--json"]).remove(0);
+    let usage = objects(loaded, &["usage", "--json"]).pop();
+    let usage = usage.expect("a line");
+    for memory in [&status["memory"], &usage["memory"]] {
+        let whole = figures(&memory[0], "capacity");
+        assert_eq!(whole, (CAPACITY, all, CAPACITY - all));
+        assert_eq!(figures(row(memory, "a"), "total"), of_a);
+        assert_eq!(figures(row(memory, "b"), "total"), of_b);
+    }
+    let usage = objects(loaded, &["usage", "--json", "--tenant", "a"]);
+    let memory = &usage.last().expect("a line")["memory"];
+    assert_eq!(figures(row(memory, "a"), "total"), of_a);
+    assert_eq!(memory[0]["tenants"].as_array().map(Vec::len), Some(1));
+    for command in ["status", "usage"] {
+        let shown = done(loaded, &[command]);
+        let figures = ["│ a ", "14.8 MiB", "285.2 MiB", "300.0 MiB"];
+        let has_all = |line: &str| figures.iter().all(|figure| line.contains(figure));
+        assert!(shown.lines().any(has_all), "{shown}");
+    }
+}
+
+/// The sessions of a tenant are those of these programs, in the order in which they began.
+fn check_sessions(row: &Value, programs: [&Allocator; 2], held: [u64; 2]) {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let sessions = row["sessions"].as_array().expect("sessions");
+    assert_eq!(sessions.len(), 2, "{row}");
+    for (program, held) in programs.into_iter().zip(held) {
+        let pid = program.0.child.id();
+        let found = sessions.iter().find(|it| it["process"]["pid"] == pid);
+        let session = found.unwrap_or_else(|| panic!("no {pid} in {row}"));
+        let (process, bytes) = (&session["process"], &session["held"]);
+        assert_eq!((&process["name"], bytes), (&json!("quotas"), &json!(held)));
+        assert_eq!(process["host"], host.trim());
+    }
+}
+
+/// Nobody is told of another, and nonsense is not answered.
+async fn check_refusals(a: &Login, b: &Login, worker: Incarnation) {
+    // The broker lets no tenant speak as another, and the worker answers on no other's inbox.
+    assert_eq!(b.asks(&a.tenant, worker, request()).await, None);
+    let inbox = format!("{}.x", a.subjects.tenant_inbox(&a.tenant));
+    let mut hears = a.bus.subscribe(inbox.clone()).await.expect("its own");
+    a.bus.flush().await.expect("it is there");
+    let subject = b.subjects.tenant_memory(&b.tenant, worker);
+    let sent = b.bus.publish_with_reply(subject, inbox, request().into());
+    sent.await.expect("sent");
+    b.bus.flush().await.expect("it is there");
+    for bad in [
+        vec![],
+        b"hello".to_vec(),
+        vec![0xdf; 1 << 20],
+        vec![0x91; 7 << 20],
+    ] {
+        assert_eq!(a.asks(&a.tenant, worker, bad).await, None);
+    }
+    let heard = futures_util::StreamExt::next(&mut hears);
+    let heard = tokio::time::timeout(Duration::from_millis(200), heard).await;
+    assert!(heard.is_err(), "another's answer");
+}
+
+/// Runs a kernel that takes about a second and a half; `runs` says when.
+fn work(settings: Settings, runs: &AtomicBool) {
+    let client = Client::connect(settings).expect("a broker");
+    let session = client.open().expect("a session");
+    let module = session.load(KERNEL.as_bytes()).expect("a module");
+    let kernel = module.function("long").expect("a kernel");
+    let data = session.alloc(128).expect("memory");
+    let run = |steps: u32| {
+        let mut params = data.to_le_bytes().to_vec();
+        params.extend(steps.to_le_bytes());
+        session.sync().expect("ready");
+        let begun = Instant::now();
+        let launched = session.launch(&kernel, [1, 1, 1], [32, 1, 1], 0, &params);
+        launched.expect("a launch");
+        session.sync().expect("it ran");
+        begun.elapsed().as_secs_f64()
+    };
+    const FEW: u32 = 1 << 20;
+    run(FEW);
+    let steps = f64::from(FEW) * 1.5 / run(FEW);
+    runs.store(true, Ordering::SeqCst);
+    run(steps as u32);
+    runs.store(false, Ordering::SeqCst);
+    session.close().expect("closed");
+}
+
+#[tokio::test]
+async fn a_kernel_that_has_not_ended_makes_its_tenant_busy() {
+    let plans = [plan("a", "search", 1)];
+    let settings = [("worker.watchdog", "60s")];
+    let loaded = LoadedCluster::idle(1, 1, &plans, &settings).await;
+    let worker = loaded.status().await.workers[0].incarnation;
+    let login = Login::of(&loaded, "a").await;
+    let settings = loaded.login("a");
+    let runs = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&runs);
+    let at_work = tokio::task::spawn_blocking(move || work(settings, &told));
+    let mut most = 0;
+    while !at_work.is_finished() {
+        let runs_now = runs.load(Ordering::SeqCst);
+        let said = login.memory(worker).await;
+        let busy = said.tenants.first().map_or(0, |row| row.busy_ppm);
+        let sessions = said.sessions.iter().map(|session| session.busy_ppm);
+        assert_eq!(sessions.max().unwrap_or(0), busy, "it is the only one");
+        // It ran before and after it was asked for: no completion has said so.
+        if runs_now && runs.load(Ordering::SeqCst) {
+            most = most.max(busy);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    at_work.await.expect("it worked");
+    assert!((500_000..=1_000_000).contains(&most), "{most}");
+}
