@@ -273,6 +273,8 @@ mod tests {
             Ok(PreparedModule {
                 functions: Vec::new(),
                 bytes: 0,
+                variables: 0,
+                heap: 0,
             })
         }
 

@@ -6,7 +6,8 @@ use actix::{Context, Handler};
 use bus_schemas::{Failure, Launch, ModuleHash, Op, OpRef, SessionId};
 use device::{OpSpan, Slice};
 use gpu_worker_core::dispatch::{
-    Action, Event, ImageState, LaunchNeeds, SessionReader, StagedCopy, Submission, TransferState,
+    Action, Event, ImageState, LaunchNeeds, ModuleBytes, SessionReader, StagedCopy, Submission,
+    TransferState,
 };
 use gpu_worker_core::{ImageTable, Sequencer};
 
@@ -138,6 +139,10 @@ impl SessionReader for View<'_> {
     fn denied(&self, hash: ModuleHash, others: &[ModuleHash]) -> Option<Failure> {
         let most = self.core.modules_most(self.session);
         self.images.denied(&self.held.tenant, hash, others, most)
+    }
+
+    fn module_bytes(&self, module: &Arc<Module>) -> ModuleBytes {
+        module.bytes()
     }
 
     fn kernel(&self, module: &Arc<Module>, launch: &Launch) -> Option<LaunchNeeds> {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use bus_schemas::{FunctionFingerprint, KernelKey, KernelName, Launch, ModuleHash, ModuleId};
 use device::{BlockBytes, PreparedModule};
-use gpu_worker_core::dispatch::LaunchNeeds;
+use gpu_worker_core::dispatch::{LaunchNeeds, ModuleBytes};
 
 /// What a launch needs to know of its module.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(super) struct Module {
     functions: Vec<String>,
     /// What a block of each takes.
     blocks: Vec<BlockBytes>,
+    /// What it takes of a session's memory.
+    bytes: ModuleBytes,
 }
 
 impl Module {
@@ -26,10 +28,19 @@ impl Module {
         let fingerprint = |name: &str| FunctionFingerprint::new(&hash, name);
         Self {
             hash,
+            bytes: ModuleBytes {
+                variables: info.variables,
+                heap: info.heap,
+            },
             fingerprints: functions.clone().map(|it| fingerprint(&it.name)).collect(),
             blocks: functions.map(|it| it.block).collect(),
             functions: info.functions.into_iter().map(|it| it.name).collect(),
         }
+    }
+
+    /// What it takes of a session's memory.
+    pub(super) fn bytes(&self) -> ModuleBytes {
+        self.bytes
     }
 
     /// What a launch of it is, if it has such a function.

@@ -180,6 +180,8 @@ impl Compiler for TestCompiler {
             functions: functions.collect(),
             // The image says how large it pretends to be.
             bytes: if names.contains("huge") { 200 << 20 } else { 0 },
+            variables: 0,
+            heap: 0,
         })
     }
 

@@ -74,6 +74,8 @@ pub struct Outbox {
     sent_through: OpNumber,
     received: OpNumber,
     done: OpNumber,
+    /// The last op that loaded or unloaded a module.
+    loaded: OpNumber,
     /// The last op whose batch must not wait.
     urgent: OpNumber,
     columns: Columns,
@@ -142,6 +144,7 @@ impl Outbox {
             sent_through: 0,
             received: 0,
             done: 0,
+            loaded: 0,
             urgent: 0,
             columns: Columns::default(),
             sent: VecDeque::new(),
@@ -214,7 +217,9 @@ impl Outbox {
                 let transfer = self.transfers.module(&hash);
                 self.gates
                     .extend(transfer.map(|transfer| (number, transfer)));
+                self.loaded = number;
             }
+            Op::UnloadModule { .. } => self.loaded = number,
             _ => {}
         }
         self.last = number;
@@ -395,6 +400,12 @@ impl Outbox {
     #[must_use]
     pub fn queued(&self) -> OpNumber {
         self.queued
+    }
+
+    /// Whether modules that were loaded or unloaded are known to be: their variables count as held then.
+    #[must_use]
+    pub fn has_loaded(&self) -> bool {
+        self.done >= self.loaded
     }
 
     /// Ops done without a gap, as far as is known.

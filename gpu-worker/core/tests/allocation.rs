@@ -4,7 +4,7 @@ use bus_schemas::{Failure, KernelKey, Launch, ModuleHash, Op, SessionId};
 use counting_allocator::{CountingAllocator, counted};
 use gpu_worker_core::Dispatch;
 use gpu_worker_core::dispatch::{
-    Action, Event, ImageState, LaunchNeeds, Limits, SessionReader, TransferState,
+    Action, Event, ImageState, LaunchNeeds, Limits, ModuleBytes, SessionReader, TransferState,
 };
 use gpu_worker_core::sequencer::StartAction;
 
@@ -40,6 +40,10 @@ impl SessionReader for Have {
 
     fn denied(&self, _: ModuleHash, _: &[ModuleHash]) -> Option<Failure> {
         None
+    }
+
+    fn module_bytes(&self, _: &()) -> ModuleBytes {
+        ModuleBytes::default()
     }
 
     fn kernel(&self, _: &(), launch: &Launch) -> Option<LaunchNeeds> {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use bus_schemas::{Code, GpuPosition, OpNumber, SessionId, Tenant};
 use gpu_worker_core::Pager;
-use gpu_worker_core::pager::{GRANULE, MemoryDecision, Need};
+use gpu_worker_core::pager::{GRANULE, MemoryDecision, Need, VariableHolder};
 
 fn tenant(name: &str) -> Tenant {
     name.parse().unwrap()
@@ -161,6 +161,9 @@ fn a_session_may_reuse_what_it_frees_in_the_same_slice() {
     assert_eq!(pager.charged(), 4_096);
 }
 
+/// Where the model keeps what slots hold.
+const VARIABLES: u64 = 1 << 32;
+
 /// What a device holds that runs slices in order within a session, op by op.
 #[derive(Default)]
 struct Holder {
@@ -181,7 +184,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let needs = prop::collection::vec((0..3_u8, 0..6_u64, 1..3_000_u64), 1..5);
+    let needs = prop::collection::vec((0..5_u8, 0..6_u64, 1..3_000_u64), 1..5);
     let step = prop_oneof![
         4 => (0..4_u64, needs).prop_map(|(session, needs)| Step::Admit(session, needs)),
         4 => (0..4_u64).prop_map(Step::Run),
@@ -218,7 +221,7 @@ proptest! {
                             match need {
                                 Need::Alloc { address, bytes, .. } => known.insert(*address, *bytes),
                                 Need::Free { address } => known.remove(address),
-                                Need::Launch { .. } => None,
+                                Need::Load { .. } | Need::Unload { .. } | Need::Launch { .. } => None,
                             };
                         }
                     }
@@ -226,7 +229,12 @@ proptest! {
                     for (kind, address, bytes) in needs {
                         op += 1;
                         // Sane programs: addresses are free when taken, taken when freed.
-                        if kind == 2 {
+                        if kind == 3 {
+                            let holder = VariableHolder::Slot(address as u32);
+                            slice.push(Need::Load { op, holder, bytes });
+                        } else if kind == 4 {
+                            slice.push(Need::Unload { slot: address as u32 });
+                        } else if kind == 2 {
                             slice.push(Need::Launch { op, least: bytes / 2, most: bytes });
                         } else if kind == 1 && known.insert(address, bytes).is_none() {
                             slice.push(alloc(op, address, bytes));
@@ -254,7 +262,8 @@ proptest! {
                         MemoryDecision::Refused(at, _) => {
                             let ran = slice.iter().take_while(
                                 |need| !matches!(need,
-                                    Need::Alloc { op, .. } | Need::Launch { op, .. } if *op == at));
+                                    Need::Alloc { op, .. } | Need::Launch { op, .. }
+                                        | Need::Load { op, .. } if *op == at));
                             let ran = ran.copied().collect();
                             holder.slices.push_back((position, ran));
                         }
@@ -278,6 +287,11 @@ proptest! {
                                 .insert(address, bytes.next_multiple_of(GRANULE)),
                             Need::Free { address } => holder.held.remove(&address),
                             Need::Launch { most, .. } => holder.held.insert(u64::MAX, most),
+                            Need::Load { holder: VariableHolder::Slot(slot), bytes, .. } => holder
+                                .held
+                                .insert(VARIABLES + u64::from(slot), bytes.next_multiple_of(GRANULE)),
+                            Need::Load { .. } => None,
+                            Need::Unload { slot } => holder.held.remove(&(VARIABLES + u64::from(slot))),
                         };
                         check(&holders, &tenants, QUOTA, CAPACITY)?;
                         if let Some(holder) = holders.get_mut(&session) {

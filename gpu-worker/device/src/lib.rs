@@ -49,6 +49,11 @@ pub struct PreparedModule {
     pub functions: Vec<FunctionInfo>,
     /// Bytes of the host's memory that it takes while it is kept.
     pub bytes: u64,
+    /// Bytes that its variables take of the memory of each session that has loaded it, as far as they
+    /// lie in the memory that sessions share.
+    pub variables: u64,
+    /// Bytes that the heap of its kernels takes there, once for all modules of a session.
+    pub heap: u64,
 }
 
 /// An entry function.

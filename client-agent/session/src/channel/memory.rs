@@ -105,13 +105,33 @@ impl SessionChannel {
     /// # Errors
     /// The session's, and [`Code::Unanswered`] where the worker does not answer.
     pub fn tenant_memory(&self) -> Result<Option<KnownMemory>, ClientError> {
-        let inner = self.lock();
-        if inner.commitment.is_none() {
+        if self.lock().commitment.is_none() {
             return Ok(None);
         }
+        self.wait_loaded()?;
+        let inner = self.lock();
         let held = inner.addresses.held();
         self.ask(inner, |it, now, after| it.look(now, held, after))?;
         Ok(self.lock().commitment.as_ref().map(Commitment::known))
+    }
+
+    /// Waits until modules on their way are loaded: how much their variables take, only the worker knows.
+    fn wait_loaded(&self) -> Result<(), ClientError> {
+        if self.lock().outbox.has_loaded() {
+            return Ok(());
+        }
+        self.driver.kick();
+        self.driver.wait(std::future::poll_fn(|context| {
+            let mut inner = self.lock();
+            if let Some(failure) = inner.over.clone() {
+                return Poll::Ready(Err(ClientError::Session(failure)));
+            }
+            if inner.outbox.has_loaded() {
+                return Poll::Ready(Ok(()));
+            }
+            inner.waiting.push(context.waker().clone());
+            Poll::Pending
+        }))
     }
 
     /// Something was freed: what is not used may be given back.

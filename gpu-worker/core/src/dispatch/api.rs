@@ -124,6 +124,15 @@ pub struct LaunchNeeds {
     pub block: u64,
 }
 
+/// What a module takes of its session's memory as long as it is loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ModuleBytes {
+    /// Its variables, bytes.
+    pub variables: u64,
+    /// The heap of kernels, which all modules of a session share, bytes; 0 where it needs none.
+    pub heap: u64,
+}
+
 /// A session as the shell has it. The dispatch reads it and changes nothing: what a submission
 /// says is the shell's to do before the next action is asked for.
 pub trait SessionReader {
@@ -150,6 +159,9 @@ pub trait SessionReader {
 
     /// Why the session may not be charged for an image, beside others that it is about to be.
     fn denied(&self, hash: ModuleHash, others: &[ModuleHash]) -> Option<Failure>;
+
+    /// What a module takes of its session's memory.
+    fn module_bytes(&self, module: &Self::Module) -> ModuleBytes;
 
     /// What a launch of a module is; `None` where the module has no such function.
     fn kernel(&self, module: &Self::Module, launch: &Launch) -> Option<LaunchNeeds>;

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 use bus_schemas::{Failure, ModuleHash, OpNumber, SessionId};
 
 pub use api::{
-    Action, Event, ImageState, LaunchNeeds, Limits, SessionReader, StagedCopy, Submission,
-    TransferState,
+    Action, Event, ImageState, LaunchNeeds, Limits, ModuleBytes, SessionReader, StagedCopy,
+    Submission, TransferState,
 };
 pub use claims::{Claim, ClaimAnswer, Claims};
 

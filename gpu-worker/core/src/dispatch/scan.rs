@@ -4,9 +4,11 @@
 
 use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber};
 
-use super::api::{ImageState, LaunchNeeds, Limits, SessionReader, StagedCopy, TransferState};
+use super::api::{
+    ImageState, LaunchNeeds, Limits, ModuleBytes, SessionReader, StagedCopy, TransferState,
+};
 use super::slots::{ModuleSlot, Slot, Slots};
-use crate::pager::Need;
+use crate::pager::{Need, VariableHolder};
 use crate::sequencer::StartAction;
 use crate::weights::{LEAST, Touch};
 
@@ -121,14 +123,39 @@ impl<V: SessionReader> Scan<'_, V> {
             Op::LoadModule { slot, hash } => {
                 let module = self.module(hash)?;
                 self.may_have(hash)?;
+                self.load(number, slot, &module);
                 self.change(ModuleSlot(slot), Some(Slot { hash, module }));
             }
-            Op::UnloadModule { slot } => self.change(ModuleSlot(slot), None),
+            Op::UnloadModule { slot } => {
+                if self.variables(slot) > 0 {
+                    self.found.needs.push(Need::Unload { slot });
+                }
+                self.change(ModuleSlot(slot), None);
+            }
             _ => {}
         }
         let run = CostRun::of(op, KernelKey(0));
         self.found.sum = self.found.sum.wrapping_add(run.declared());
         Ok(())
+    }
+
+    /// The memory that a module takes while it is loaded.
+    fn load(&mut self, op: OpNumber, slot: u32, module: &V::Module) {
+        let ModuleBytes { variables, heap } = self.view.module_bytes(module);
+        let need = |holder, bytes| Need::Load { op, holder, bytes };
+        if variables > 0 || self.variables(slot) > 0 {
+            let holder = VariableHolder::Slot(slot);
+            self.found.needs.push(need(holder, variables));
+        }
+        if heap > 0 {
+            self.found.needs.push(need(VariableHolder::Heap, heap));
+        }
+    }
+
+    /// Bytes of the variables of what is in a slot, as of the ops before.
+    fn variables(&self, slot: u32) -> u64 {
+        let slot = self.slot(ModuleSlot(slot));
+        slot.map_or(0, |slot| self.view.module_bytes(&slot.module).variables)
     }
 
     fn change(&mut self, slot: ModuleSlot, to: Option<Slot<V::Module>>) {

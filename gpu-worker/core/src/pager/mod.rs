@@ -31,13 +31,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{OpNumber, SessionId, Tenant, invariant};
 
-pub use need::{MemoryDecision, Need};
+pub use need::{MemoryDecision, Need, VariableHolder};
 pub use residency::Residency;
 pub use sums::GRANULE;
 pub use waiting::{MemoryAction, MemoryRequested, TenantMemory};
 
 use crate::Nanos;
-use session::SessionMemory;
+use session::{Running, SessionMemory, Undo};
 use sums::{Holding, Sums};
 use tally::{Tally, quota_for_launches};
 use waiting::Waiting;
@@ -143,7 +143,7 @@ impl Pager {
             return MemoryDecision::Fits;
         };
         self.granted.clear();
-        let (live, before) = (memory.live, memory.sums());
+        let before = memory.sums();
         let quota = quota_for_launches(tenant, needs);
         let mut tally = Tally {
             capacity: self.capacity,
@@ -155,14 +155,21 @@ impl Pager {
                 self.all.charge - before.charge,
                 tenant.charge - before.charge,
             ),
-            peak: live,
-            undo: Vec::new(),
+            peak: memory.live + memory.fixed,
+            fixed_peak: memory.fixed,
+            undo: Undo::of(memory, needs),
             granted: &mut self.granted,
             memory,
         };
         let refused = needs.iter().try_for_each(|need| tally.take(need)).err();
-        let (peak, undo) = (tally.peak, tally.undo);
-        memory.running.push_back((first, peak, memory.live));
+        let (peak, fixed_peak, undo) = (tally.peak, tally.fixed_peak, tally.undo);
+        memory.running.push_back(Running {
+            first,
+            peak,
+            behind: memory.live,
+            fixed_peak,
+            fixed_behind: memory.fixed,
+        });
         memory.recharge();
         let after = memory.sums();
         let (old, new) = (before.charge, after.charge);
@@ -171,7 +178,7 @@ impl Pager {
         if new > old && (charge.0 > self.capacity || charge.1 > quota) {
             memory.running.pop_back();
             memory.recharge();
-            memory.restore(live, undo);
+            memory.restore(undo);
             return MemoryDecision::Wait;
         }
         tenant.add(before, after);
@@ -206,18 +213,20 @@ impl Pager {
         faulted: bool,
     ) {
         let done = self.update(session, |memory| {
-            if let Some((_, peak, held)) = memory.running.pop_front_if(|(at, _, _)| *at <= first) {
+            if let Some(slice) = memory.running.pop_front_if(|slice| slice.first <= first) {
                 // After a fault the slice's frees may not have run, and no later slice will.
-                memory.completed = if faulted {
-                    memory.charge.max(peak)
+                (memory.completed, memory.fixed_completed) = if faulted {
+                    let fixed = memory.fixed_charge;
+                    (memory.charge.saturating_sub(fixed), fixed)
                 } else {
-                    held
+                    (slice.behind, slice.fixed_behind)
                 };
             }
             memory.recharge();
             if faulted {
                 // What a failed session holds stays held until it is closed: nobody waits for it.
-                memory.live = memory.live.max(memory.charge);
+                let held = memory.live + memory.fixed;
+                memory.live += memory.charge.saturating_sub(held);
             }
             if let Some(commitment) = &mut memory.commitment {
                 commitment.done(last);

@@ -19,6 +19,20 @@ pub enum Need {
         /// First address.
         address: u64,
     },
+    /// See [`bus_schemas::Op::LoadModule`]: its variables, or the heap of kernels.
+    Load {
+        /// The op.
+        op: OpNumber,
+        /// What they are held for.
+        holder: VariableHolder,
+        /// Bytes; they take the place of what it held before.
+        bytes: u64,
+    },
+    /// See [`bus_schemas::Op::UnloadModule`].
+    Unload {
+        /// The slot.
+        slot: u32,
+    },
     /// See [`bus_schemas::Op::Launch`]: launches from this op on.
     Launch {
         /// The op.
@@ -28,6 +42,15 @@ pub enum Need {
         /// Bytes that its blocks in progress can use at most.
         most: u64,
     },
+}
+
+/// What a session holds memory for beside its allocations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VariableHolder {
+    /// The variables of the module in a slot.
+    Slot(u32),
+    /// The heap of kernels, as long as the session lives.
+    Heap,
 }
 
 /// The answer to a slice's needs.

@@ -67,10 +67,11 @@ impl Pager {
         self.tenants.get(tenant).map(|holding| &holding.sessions)
     }
 
-    /// Bytes that a session has allocated.
+    /// Bytes that a session has: allocations, and variables of modules.
     #[must_use]
     pub fn held(&self, session: SessionId) -> u64 {
-        self.sessions.get(&session).map_or(0, |memory| memory.live)
+        let memory = self.sessions.get(&session);
+        memory.map_or(0, |memory| memory.live + memory.fixed)
     }
 
     /// Bytes that a session may hold without asking.

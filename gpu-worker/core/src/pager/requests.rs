@@ -174,9 +174,11 @@ impl Pager {
             actions,
         );
         let waited = now.saturating_sub(waiting.since);
-        if waited < WAIT_NS && self.may_fit(now, waiting, &tenant) {
+        let lacks_for_good = self.lacks_for_good(now, waiting, &tenant);
+        if waited < WAIT_NS && lacks_for_good.is_none() {
             return false;
         }
+        let lacks_quota = lacks_for_good.unwrap_or(lacks_quota);
         let failure = self.refusal(session, requested.least, lacks_quota);
         self.answer(requested, Some(failure), actions);
         true
@@ -206,12 +208,14 @@ impl Pager {
         let device = (self.all.live - own.live).max(self.all.charge - own.charge);
         let by_quota = holding.quota.saturating_sub(tenant);
         let by_capacity = self.capacity.saturating_sub(device);
-        let room = by_quota.min(by_capacity);
-        Some((memory.tenant.clone(), room, least > by_quota))
+        let room = by_quota.min(by_capacity).saturating_sub(memory.fixed);
+        let lacks_quota = least.saturating_add(memory.fixed) > by_quota;
+        Some((memory.tenant.clone(), room, lacks_quota))
     }
 
-    /// Whether a request can be met once everything that may become free has.
-    fn may_fit(&self, now: Nanos, waiting: &Waiting, tenant: &Tenant) -> bool {
+    /// What a request lacks even once everything that may become free has: quota (true), or the device's
+    /// memory (false). None where it can be met then.
+    fn lacks_for_good(&self, now: Nanos, waiting: &Waiting, tenant: &Tenant) -> Option<bool> {
         let (session, least) = (waiting.session(), waiting.requested.least);
         let mut floors = Floors {
             device: 0,
@@ -221,17 +225,25 @@ impl Pager {
             let waits = self.waiting.iter().any(|it| it.session() == *other);
             let floor = match &memory.commitment {
                 _ if memory.closing => 0,
-                Some(commitment) if waits => commitment.last(),
-                Some(commitment) => commitment.kept(now, waiting.since),
-                None => memory.live,
+                Some(commitment) if waits => commitment.last() + memory.fixed,
+                Some(commitment) => commitment.kept(now, waiting.since) + memory.fixed,
+                None => memory.live + memory.fixed,
             };
             floors.device += floor;
             *floors.tenants.entry(memory.tenant.clone()).or_default() += floor;
         }
         let quota = self.tenants.get(tenant).map_or(0, |holding| holding.quota);
         let others = floors.tenants.get(tenant).copied().unwrap_or(0);
+        let fixed = self.sessions.get(&session).map_or(0, |own| own.fixed);
+        let least = least.saturating_add(fixed);
         let fits = |most: u64, others: u64| least <= most.saturating_sub(others);
-        fits(quota, others) && fits(self.capacity, floors.device)
+        if !fits(quota, others) {
+            Some(true)
+        } else if !fits(self.capacity, floors.device) {
+            Some(false)
+        } else {
+            None
+        }
     }
 
     /// Asks the clients of other sessions for what they do not use: those of the same tenant, and

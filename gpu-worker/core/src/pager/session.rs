@@ -5,12 +5,50 @@ use std::collections::{BTreeMap, VecDeque};
 use bus_schemas::{ClientProcess, OpNumber, Tenant};
 
 use super::commitment::Commitment;
+use super::need::{Need, VariableHolder};
 use super::residency::Residency;
 use super::sums::{GRANULE, Sums};
 
 /// What an allocation of so many bytes is charged.
 pub(super) fn charged(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX)
+}
+
+/// A slice that is admitted and not completed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Running {
+    /// Its first op.
+    pub(super) first: OpNumber,
+    /// The highest sum of all that the session holds while it runs, and the sum of allocations behind
+    /// it.
+    pub(super) peak: u64,
+    pub(super) behind: u64,
+    /// The highest sum of variables alone, and the sum behind it.
+    pub(super) fixed_peak: u64,
+    pub(super) fixed_behind: u64,
+}
+
+/// What a session had before a slice.
+pub(super) struct Undo {
+    live: u64,
+    fixed: u64,
+    /// None where the slice loads and unloads nothing.
+    variables: Option<BTreeMap<VariableHolder, u64>>,
+    /// What was at each address that changes, the latest last.
+    pub(super) allocations: Vec<(u64, Option<u64>)>,
+}
+
+impl Undo {
+    pub(super) fn of(memory: &SessionMemory, needs: &[Need]) -> Self {
+        let changes = |need: &Need| matches!(need, Need::Load { .. } | Need::Unload { .. });
+        let variables = needs.iter().any(changes);
+        Self {
+            live: memory.live,
+            fixed: memory.fixed,
+            variables: variables.then(|| memory.variables.clone()),
+            allocations: Vec::new(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -22,10 +60,16 @@ pub(super) struct SessionMemory {
     pub(super) live: u64,
     /// The sum when the last completed slice had run.
     pub(super) completed: u64,
-    /// Slices admitted and not completed: first op, highest sum while it runs, sum behind it.
-    pub(super) running: VecDeque<(OpNumber, u64, u64)>,
-    /// The most the session can hold now.
+    /// Slices admitted and not completed.
+    pub(super) running: VecDeque<Running>,
+    /// The most the session can hold now, variables and all.
     pub(super) charge: u64,
+    /// What it holds beside allocations once everything admitted has run, and the sum.
+    pub(super) variables: BTreeMap<VariableHolder, u64>,
+    pub(super) fixed: u64,
+    /// That sum when the last completed slice had run, and the most it can be now.
+    pub(super) fixed_completed: u64,
+    pub(super) fixed_charge: u64,
     /// What it may hold by the worker's word; none where its client never asks.
     pub(super) commitment: Option<Commitment>,
     /// It is being closed: all that it holds will be free.
@@ -43,6 +87,10 @@ impl SessionMemory {
             live: 0,
             completed: 0,
             running: VecDeque::new(),
+            variables: BTreeMap::new(),
+            fixed: 0,
+            fixed_completed: 0,
+            fixed_charge: 0,
             charge: 0,
             commitment: None,
             closing: false,
@@ -60,22 +108,28 @@ impl SessionMemory {
     pub(super) fn sums(&self) -> Sums {
         let committed = self.committed();
         Sums {
-            held: self.live,
-            live: self.live.max(committed),
-            charge: self.charge.max(committed),
+            held: self.live + self.fixed,
+            live: self.live.max(committed) + self.fixed,
+            charge: self.charge.max(committed + self.fixed_charge),
         }
     }
 
     /// Counts what the session can hold now anew.
     pub(super) fn recharge(&mut self) {
-        let peaks = self.running.iter().map(|(_, peak, _)| *peak);
-        self.charge = peaks.fold(self.completed, u64::max);
+        let running = self.running.iter();
+        let fixed = running.clone().map(|slice| slice.fixed_peak);
+        self.fixed_charge = fixed.fold(self.fixed_completed, u64::max);
+        let peaks = running.map(|slice| slice.peak);
+        self.charge = peaks.fold(self.completed + self.fixed_completed, u64::max);
     }
 
-    /// Takes back what a slice did that must wait: what was at each address, the latest last.
-    pub(super) fn restore(&mut self, live: u64, undo: Vec<(u64, Option<u64>)>) {
-        self.live = live;
-        for (address, bytes) in undo.into_iter().rev() {
+    /// Takes back what a slice did that must wait.
+    pub(super) fn restore(&mut self, undo: Undo) {
+        (self.live, self.fixed) = (undo.live, undo.fixed);
+        if let Some(variables) = undo.variables {
+            self.variables = variables;
+        }
+        for (address, bytes) in undo.allocations.into_iter().rev() {
             match bytes {
                 Some(bytes) => self.allocations.insert(address, bytes),
                 None => self.allocations.remove(&address),

@@ -2,8 +2,8 @@
 
 use bus_schemas::{Code, Failure, OpNumber};
 
-use super::need::Need;
-use super::session::{SessionMemory, charged};
+use super::need::{Need, VariableHolder};
+use super::session::{SessionMemory, Undo, charged};
 use super::sums::Holding;
 
 /// A slice's needs against what others may hold.
@@ -19,10 +19,12 @@ pub(super) struct Tally<'a> {
     pub(super) others: (u64, u64),
     /// The most that those can hold now, and so while the slice runs: on the device, of the tenant.
     pub(super) beside: (u64, u64),
-    /// The most that the session holds while the slice runs.
+    /// The most that the session holds while the slice runs, variables and all.
     pub(super) peak: u64,
-    /// What was at each address before.
-    pub(super) undo: Vec<(u64, Option<u64>)>,
+    /// The most that it holds beside allocations while the slice runs.
+    pub(super) fixed_peak: u64,
+    /// What was before.
+    pub(super) undo: Undo,
     pub(super) granted: &'a mut Vec<(OpNumber, u64)>,
 }
 
@@ -35,8 +37,16 @@ impl Tally<'_> {
                 .map_err(|failure| (op, failure)),
             Need::Free { address } => {
                 let old = self.memory.allocations.remove(&address);
-                self.undo.push((address, old));
+                self.undo.allocations.push((address, old));
                 self.memory.live -= old.unwrap_or(0);
+                Ok(())
+            }
+            Need::Load { op, holder, bytes } => self
+                .load(holder, charged(bytes))
+                .map_err(|failure| (op, failure)),
+            Need::Unload { slot } => {
+                let old = self.memory.variables.remove(&VariableHolder::Slot(slot));
+                self.memory.fixed -= old.unwrap_or(0);
                 Ok(())
             }
             Need::Launch { op, least, most } => {
@@ -47,6 +57,33 @@ impl Tally<'_> {
         }
     }
 
+    /// The variables of a module, in the place of those of the one before.
+    fn load(&mut self, holder: VariableHolder, bytes: u64) -> Result<(), Failure> {
+        let memory = &mut *self.memory;
+        let old = memory.variables.get(&holder).copied().unwrap_or(0);
+        let own = memory.live.max(memory.committed()) + memory.fixed - old;
+        let would = own.saturating_add(bytes);
+        let (device, tenant) = self.others;
+        let refused = if bytes <= old {
+            None
+        } else if tenant.saturating_add(would) > self.quota {
+            Some(over_quota(bytes, self.quota, tenant + own))
+        } else if device.saturating_add(would) > self.capacity {
+            Some(over_capacity(bytes, self.capacity, device + own))
+        } else {
+            None
+        };
+        if let Some(failure) = refused {
+            let detail = format!("variables of a module: {}", failure.detail);
+            return Err(Failure::new(failure.code, detail));
+        }
+        memory.variables.insert(holder, bytes);
+        memory.fixed = memory.fixed - old + bytes;
+        self.fixed_peak = self.fixed_peak.max(memory.fixed);
+        self.peak = self.peak.max(memory.live + memory.fixed);
+        Ok(())
+    }
+
     fn allocate(&mut self, address: u64, bytes: u64) -> Result<(), Failure> {
         let memory = &mut *self.memory;
         let charged = charged(bytes);
@@ -54,24 +91,29 @@ impl Tally<'_> {
         let (device, tenant) = self.others;
         // What was committed to the session is its own, whatever its quota has become since.
         if would > memory.committed() {
+            let (own, would) = (
+                memory.live + memory.fixed,
+                would.saturating_add(memory.fixed),
+            );
             if tenant.saturating_add(would) > self.quota {
-                return Err(over_quota(bytes, self.quota, tenant + memory.live));
+                return Err(over_quota(bytes, self.quota, tenant + own));
             }
             if device.saturating_add(would) > self.capacity {
-                return Err(over_capacity(bytes, self.capacity, device + memory.live));
+                return Err(over_capacity(bytes, self.capacity, device + own));
             }
         }
         let old = memory.allocations.insert(address, charged);
-        self.undo.push((address, old));
+        self.undo.allocations.push((address, old));
         memory.live = would - old.unwrap_or(0);
-        self.peak = self.peak.max(would);
+        self.peak = self.peak.max(would.saturating_add(memory.fixed));
         Ok(())
     }
 
     /// Bytes that the blocks of a launch may take: what `most` of them use, as far as it is there
     /// while others run, and one block's in any case.
     fn launch(&mut self, least: u64, most: u64) -> Result<u64, Failure> {
-        let (room, live, quota) = (self.room(self.others), self.memory.live, self.launch_quota);
+        let live = self.memory.live + self.memory.fixed;
+        let (room, quota) = (self.room(self.others), self.launch_quota);
         let own = least.min(self.first_block);
         if least - own > room {
             let (device, tenant) = (self.others.0 + live, self.others.1 + live);
@@ -92,7 +134,7 @@ impl Tally<'_> {
     fn room(&self, (device, tenant): (u64, u64)) -> u64 {
         let capacity = self.capacity.saturating_sub(device);
         let room = capacity.min(self.launch_quota.saturating_sub(tenant));
-        room.saturating_sub(self.memory.live)
+        room.saturating_sub(self.memory.live + self.memory.fixed)
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, SessionId};
 use gpu_worker_core::Dispatch;
 use gpu_worker_core::dispatch::{
-    Action, ClaimAnswer, Event, ImageState, LaunchNeeds, Limits, SessionReader, Submission,
-    TransferState,
+    Action, ClaimAnswer, Event, ImageState, LaunchNeeds, Limits, ModuleBytes, SessionReader,
+    Submission, TransferState,
 };
 use gpu_worker_core::sequencer::StartAction;
 
@@ -62,6 +62,10 @@ impl SessionReader for &Have {
     fn denied(&self, _: ModuleHash, others: &[ModuleHash]) -> Option<Failure> {
         let most = self.spare_images?;
         (self.told.len() + others.len() >= most).then(|| failure(Code::ModuleShare))
+    }
+
+    fn module_bytes(&self, _: &ModuleHash) -> ModuleBytes {
+        ModuleBytes::default()
     }
 
     fn kernel(&self, module: &ModuleHash, launch: &Launch) -> Option<LaunchNeeds> {

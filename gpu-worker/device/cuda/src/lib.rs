@@ -224,6 +224,9 @@ impl Device for CudaDevice {
         let info = PreparedModule {
             functions,
             bytes: (image.len() + code.len()) as u64,
+            // The driver has them beside what sessions are given.
+            variables: 0,
+            heap: 0,
         };
         let linked = Linked {
             hash,

@@ -33,6 +33,8 @@ impl Prepared {
         PreparedModule {
             functions,
             bytes: self.bytes,
+            variables: self.program.variables(),
+            heap: self.program.heap(),
         }
     }
 }

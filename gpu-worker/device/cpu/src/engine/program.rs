@@ -3,6 +3,7 @@
 use super::code::{self, Step};
 use super::layout::Layout;
 use super::order::Order;
+use super::runtime::Heap;
 use crate::decode::{self, Decoded};
 use crate::error::BuildError;
 use crate::lane_loop::Isa;
@@ -152,6 +153,16 @@ impl Program {
         let generated = 0;
         let globals = globals.sum::<usize>() + self.layout.bytes_of_itself();
         (code + decoded + generated + globals) as u64
+    }
+
+    /// Bytes that its variables take of a session's memory while it is loaded.
+    pub fn variables(&self) -> u64 {
+        self.layout.bytes
+    }
+
+    /// Bytes of the heap that its kernels need; 0 where they need none.
+    pub fn heap(&self) -> u64 {
+        if self.decoded.heap { Heap::BYTES } else { 0 }
     }
 
     /// Bytes that a block of an entry takes while it is in progress: for each warp, and beside them,

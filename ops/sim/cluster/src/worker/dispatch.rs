@@ -1,7 +1,8 @@
 //! The real dispatch and the real resources: the way of a started slice to the device.
 
 use gpu_worker_core::dispatch::{
-    Action, ClaimAnswer, Event, ImageState, LaunchNeeds, SessionReader, Submission, TransferState,
+    Action, ClaimAnswer, Event, ImageState, LaunchNeeds, ModuleBytes, SessionReader, Submission,
+    TransferState,
 };
 
 use super::*;
@@ -107,6 +108,10 @@ impl<D: SimDevice> SessionReader for View<'_, D> {
     fn denied(&self, hash: ModuleHash, others: &[ModuleHash]) -> Option<Failure> {
         let most = self.core.modules_most(self.session);
         self.images.denied(&self.place.tenant, hash, others, most)
+    }
+
+    fn module_bytes(&self, _: &ModuleHash) -> ModuleBytes {
+        ModuleBytes::default()
     }
 
     fn kernel(&self, module: &ModuleHash, launch: &Launch) -> Option<LaunchNeeds> {
