@@ -81,6 +81,11 @@ peers *arguments='--fast':
 last-release:
     cargo test --locked --test end-to-end last_release -- --ignored
 
+# two tenants take all memory in turns ten thousand times and look for what the other left
+[group('daily')]
+wiped:
+    cargo test --locked --test end-to-end ten_thousand_times -- --ignored
+
 # mutated PTX through parser, decoder, linker and device
 [group('daily')]
 fuzz seconds='600':

@@ -40,3 +40,4 @@ mod targets;
 mod usage;
 mod variables;
 mod waits;
+mod wiped;

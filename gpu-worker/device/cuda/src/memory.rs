@@ -61,13 +61,14 @@ impl Memory {
         Err(Failure::new(Code::IllegalAddress, detail))
     }
 
-    /// Backs a range of the window that is free.
+    /// Backs a range of the window that is free. Gives the ranges that are mapped anew for it: what is
+    /// in them is somebody else's.
     pub(crate) fn alloc(
         &mut self,
         context: &Context,
         address: u64,
         bytes: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<(u64, u64)>, Failure> {
         let end = address.checked_add(bytes).filter(|_| bytes > 0);
         let Some(end) = end.filter(|_| self.window.contains(address, bytes)) else {
             return Err(bad(format!(
@@ -82,7 +83,8 @@ impl Memory {
         }
         let base = address - address % self.granularity;
         let limit = end.next_multiple_of(self.granularity);
-        for (from, to) in self.gaps(base, limit) {
+        let gaps = self.gaps(base, limit);
+        for (from, to) in gaps.iter().copied() {
             match context.map(from, to - from) {
                 Ok(mapping) => drop(self.extents.insert(from, (mapping, 0))),
                 Err(failure) => {
@@ -94,7 +96,8 @@ impl Memory {
         self.touch(base, limit, |users| *users += 1);
         self.allocations.insert(address, bytes);
         self.resident += bytes;
-        Ok(())
+        let fresh = gaps.into_iter().map(|(from, to)| (from, to - from));
+        Ok(fresh.collect())
     }
 
     /// Unmapped parts of a range of whole granules.

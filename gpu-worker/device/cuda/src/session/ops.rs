@@ -71,7 +71,8 @@ impl Session {
         }
     }
 
-    /// Allocates, and clears: what another session left there is nobody's to read.
+    /// Allocates, and clears: what another session left there is nobody's to read, behind the end of
+    /// the allocation neither.
     fn alloc(
         &mut self,
         around: &Surroundings<'_>,
@@ -83,7 +84,9 @@ impl Session {
             let detail = format!("{bytes} bytes asked for, {left} are left on the device");
             return Err(Failure::new(Code::OutOfMemory, detail));
         }
-        self.memory.alloc(around.context, address, bytes)?;
+        for (fresh, size) in self.memory.alloc(around.context, address, bytes)? {
+            self.stream.set(fresh, size, 0, 1)?;
+        }
         self.stream.set(address, bytes, 0, 1)
     }
 
