@@ -9,7 +9,8 @@ use bus_schemas::{Incarnation, Quotas, Tenant, TenantQuota, TenantSettings, WIRE
 use super::context::Context;
 use super::term::Term;
 
-/// Quotas in a list: it must fit into a message.
+/// Quotas in a list: it must fit into a message. Where there are more, none is sent, for a list that
+/// lacks a tenant would lift its quota: what open grants say goes on to hold.
 const ROWS: usize = 20_000;
 
 impl Term {
@@ -30,6 +31,9 @@ impl Term {
         if !is_sealed || !lacks {
             return;
         }
+        if self.scheduler.quotas().count() > ROWS {
+            return;
+        }
         let quotas = self.scheduler.quotas().map(|(tenant, quota)| TenantQuota {
             tenant: tenant.clone(),
             quota,
@@ -39,7 +43,7 @@ impl Term {
             epoch: publisher.epoch,
             leader: publisher.leader,
             number,
-            quotas: quotas.take(ROWS).collect(),
+            quotas: quotas.collect(),
         };
         let subject = publisher.subjects.quotas(worker);
         publisher.publish(subject.into(), encode(&list), cx.actions);
