@@ -193,7 +193,8 @@ impl Parts {
         } = self.identity;
         let (client, subjects) = (&self.client, &self.subjects);
         let meter = Meter::new(0, incarnation, gpu, info.units, !info.overlaps);
-        let pager = Pager::new(capacity).with_first_block(device::FIRST_BLOCK);
+        let (block, blocks) = (device::FIRST_BLOCK, device::FIRST_BLOCKS);
+        let pager = Pager::new(capacity).with_first_block(block, blocks);
         VramPager {
             resources: Resources::new(pager, meter, device::SMALL_LAUNCH),
             began,

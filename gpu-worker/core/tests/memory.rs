@@ -40,7 +40,7 @@ fn quota_is_the_tenants_over_all_its_sessions() {
 #[test]
 fn a_launch_finds_room_for_a_first_block_where_all_is_allocated() {
     let launch = |op, least, most| Need::Launch { op, least, most };
-    let mut pager = Pager::new(10_240).with_first_block(1_024);
+    let mut pager = Pager::new(10_240).with_first_block(1_024, 1_024);
     let a = tenant("a");
     pager.open(0, SessionId(1), &a, 4_096);
     let needs = [
@@ -59,6 +59,47 @@ fn a_launch_finds_room_for_a_first_block_where_all_is_allocated() {
     assert_eq!(pager.admit(5, SessionId(1), &needs), MemoryDecision::Fits);
     // Beside it, more blocks take what there is.
     assert_eq!(pager.take_granted(), [(6, 5_096)]);
+}
+
+#[test]
+fn first_blocks_of_many_have_an_end_and_are_waited_for() {
+    let launch = |op| {
+        [Need::Launch {
+            op,
+            least: 1_000,
+            most: 1_000,
+        }]
+    };
+    let mut pager = Pager::new(4_096).with_first_block(1_024, 2_000);
+    for (id, bytes) in [(1, 1_024), (2, 1_024), (3, 2_048)] {
+        pager.open(0, SessionId(id), &tenant("a"), 0);
+        let needs = [alloc(1, 0, bytes)];
+        assert_eq!(pager.admit(1, SessionId(id), &needs), MemoryDecision::Fits);
+        pager.completed(1, (1, 1), SessionId(id), bytes, false);
+    }
+    for id in [1, 2] {
+        let fits = pager.admit(2, SessionId(id), &launch(2));
+        assert_eq!(fits, MemoryDecision::Fits);
+    }
+    // All memory is allocated, and others' first blocks run: it waits, and is not refused.
+    let third = |pager: &mut Pager| pager.admit(2, SessionId(3), &launch(2));
+    assert_eq!(third(&mut pager), MemoryDecision::Wait);
+    pager.completed(2, (2, 2), SessionId(1), 1_024, false);
+    assert_eq!(third(&mut pager), MemoryDecision::Fits);
+    // One more of the same session takes no more: they run one by one.
+    assert_eq!(
+        pager.admit(3, SessionId(3), &launch(3)),
+        MemoryDecision::Fits
+    );
+    assert_eq!(
+        pager.admit(3, SessionId(1), &launch(3)),
+        MemoryDecision::Wait
+    );
+    pager.close(3, SessionId(2));
+    assert_eq!(
+        pager.admit(3, SessionId(1), &launch(3)),
+        MemoryDecision::Fits
+    );
 }
 
 #[test]
@@ -198,11 +239,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     /// I8, and byte-milliseconds are conserved (I10).
     #[test]
-    fn nobody_holds_more_than_quota_or_capacity(steps in steps(), first_block in 0..2_048_u64) {
+    fn nobody_holds_more_than_quota_or_capacity(steps in steps(), first_block in 0..2_048_u64, first_blocks in 2_048..6_000_u64) {
         const CAPACITY: u64 = 8_192;
         const QUOTA: u64 = 5_120;
         let tenants = [tenant("a"), tenant("a"), tenant("b"), tenant("c")];
-        let mut pager = Pager::new(CAPACITY).with_first_block(first_block);
+        let mut pager = Pager::new(CAPACITY).with_first_block(first_block, first_blocks);
         let mut holders: BTreeMap<u64, Holder> = BTreeMap::new();
         let (mut now, mut position, mut op) = (0, 0, 0);
         let mut closed_ms = 0;

@@ -99,6 +99,8 @@ const MOST_THREADS: u64 = 1_024;
 /// Bytes of a launch's first block that are not counted, as CUDA sets memory for threads aside with a
 /// context: nearly every kernel runs where a program has allocated all that it may.
 pub const FIRST_BLOCK: u64 = 8 << 20;
+/// Bytes of first blocks in progress that are not counted, all launches of a device together.
+pub const FIRST_BLOCKS: u64 = 256 << 20;
 /// Bytes that the blocks of any launch may take without being asked for.
 pub const SMALL_LAUNCH: u64 = 256 << 10;
 

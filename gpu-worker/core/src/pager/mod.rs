@@ -48,6 +48,9 @@ pub struct Pager {
     capacity: u64,
     /// Bytes of a launch's first block that need no room, see [`Pager::with_first_block`].
     first_block: u64,
+    /// Bytes of first blocks that may be in progress uncounted, and that are.
+    first_blocks: u64,
+    uncounted: u64,
     sessions: BTreeMap<SessionId, SessionMemory>,
     tenants: BTreeMap<Tenant, Holding>,
     /// The quotas that a leader named last, of tenants without sessions here too.
@@ -70,6 +73,8 @@ impl Pager {
         Self {
             capacity,
             first_block: 0,
+            first_blocks: 0,
+            uncounted: 0,
             sessions: BTreeMap::new(),
             tenants: BTreeMap::new(),
             quotas: BTreeMap::new(),
@@ -81,12 +86,14 @@ impl Pager {
         }
     }
 
-    /// With so many bytes of each launch's first block that are not counted: the device has them beside
-    /// what it gives to sessions. A program that has allocated all that it may launches kernels still.
+    /// With so many bytes of each launch's first block that are not counted, `all` of them together at a
+    /// time: the device has them beside what it gives to sessions. A program that has allocated all that
+    /// it may launches kernels still.
     #[must_use]
-    pub fn with_first_block(self, first_block: u64) -> Self {
+    pub fn with_first_block(self, first_block: u64, all: u64) -> Self {
         Self {
             first_block,
+            first_blocks: all,
             ..self
         }
     }
@@ -148,6 +155,11 @@ impl Pager {
         let mut tally = Tally {
             capacity: self.capacity,
             first_block: self.first_block,
+            first_blocks: self
+                .first_blocks
+                .saturating_sub(self.uncounted - memory.uncounted),
+            uncounted: 0,
+            lacks_first_block: false,
             quota: tenant.quota,
             launch_quota: quota,
             others: (self.all.live - before.live, tenant.live - before.live),
@@ -163,19 +175,22 @@ impl Pager {
         };
         let refused = needs.iter().try_for_each(|need| tally.take(need)).err();
         let (peak, fixed_peak, undo) = (tally.peak, tally.fixed_peak, tally.undo);
+        let (uncounted, lacks) = (tally.uncounted, tally.lacks_first_block);
+        let uncounted_before = memory.uncounted;
         memory.running.push_back(Running {
             first,
             peak,
             behind: memory.live,
             fixed_peak,
             fixed_behind: memory.fixed,
+            uncounted,
         });
         memory.recharge();
         let after = memory.sums();
         let (old, new) = (before.charge, after.charge);
         let charge = (self.all.charge - old + new, tenant.charge - old + new);
         // Only what runs can stand in the way: what will be held fits.
-        if new > old && (charge.0 > self.capacity || charge.1 > quota) {
+        if lacks || new > old && (charge.0 > self.capacity || charge.1 > quota) {
             memory.running.pop_back();
             memory.recharge();
             memory.restore(undo);
@@ -183,6 +198,7 @@ impl Pager {
         }
         tenant.add(before, after);
         self.all.add(before, after);
+        self.uncounted = self.uncounted - uncounted_before + memory.uncounted;
         let capacity = self.capacity;
         invariant!(
             I8,
@@ -212,6 +228,7 @@ impl Pager {
         resident: u64,
         faulted: bool,
     ) {
+        let uncounted = self.uncounted_of(session);
         let done = self.update(session, |memory| {
             if let Some(slice) = memory.running.pop_front_if(|slice| slice.first <= first) {
                 // After a fault the slice's frees may not have run, and no later slice will.
@@ -235,6 +252,7 @@ impl Pager {
             memory.usage.set(now, resident);
             before
         });
+        self.uncounted = self.uncounted - uncounted + self.uncounted_of(session);
         let (live, capacity) = (self.all.live, self.capacity);
         invariant!(
             I8,
@@ -245,6 +263,11 @@ impl Pager {
             self.device
                 .set(now, self.device.resident - before + resident);
         }
+    }
+
+    fn uncounted_of(&self, session: SessionId) -> u64 {
+        let memory = self.sessions.get(&session);
+        memory.map_or(0, |memory| memory.uncounted)
     }
 
     /// What sessions are charged has changed, by what others did: those that shared with them came or
@@ -266,6 +289,7 @@ impl Pager {
         let Some(mut memory) = self.sessions.remove(&session) else {
             return 0;
         };
+        self.uncounted -= memory.uncounted;
         self.device
             .set(now, self.device.resident - memory.usage.resident);
         memory.usage.set(now, 0);

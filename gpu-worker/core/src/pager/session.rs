@@ -26,6 +26,8 @@ pub(super) struct Running {
     /// The highest sum of variables alone, and the sum behind it.
     pub(super) fixed_peak: u64,
     pub(super) fixed_behind: u64,
+    /// The most of a launch's first block that is not counted.
+    pub(super) uncounted: u64,
 }
 
 /// What a session had before a slice.
@@ -70,6 +72,8 @@ pub(super) struct SessionMemory {
     /// That sum when the last completed slice had run, and the most it can be now.
     pub(super) fixed_completed: u64,
     pub(super) fixed_charge: u64,
+    /// The most of a first block that can be in progress uncounted: its launches run one by one.
+    pub(super) uncounted: u64,
     /// What it may hold by the worker's word; none where its client never asks.
     pub(super) commitment: Option<Commitment>,
     /// It is being closed: all that it holds will be free.
@@ -91,6 +95,7 @@ impl SessionMemory {
             fixed: 0,
             fixed_completed: 0,
             fixed_charge: 0,
+            uncounted: 0,
             charge: 0,
             commitment: None,
             closing: false,
@@ -119,6 +124,8 @@ impl SessionMemory {
         let running = self.running.iter();
         let fixed = running.clone().map(|slice| slice.fixed_peak);
         self.fixed_charge = fixed.fold(self.fixed_completed, u64::max);
+        let uncounted = running.clone().map(|slice| slice.uncounted);
+        self.uncounted = uncounted.max().unwrap_or(0);
         let peaks = running.map(|slice| slice.peak);
         self.charge = peaks.fold(self.completed + self.fixed_completed, u64::max);
     }

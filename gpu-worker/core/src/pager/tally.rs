@@ -12,6 +12,11 @@ pub(super) struct Tally<'a> {
     pub(super) capacity: u64,
     /// Bytes of a launch's first block that are not counted.
     pub(super) first_block: u64,
+    /// Bytes of first blocks that others leave uncounted, and the most that this slice takes of them.
+    pub(super) first_blocks: u64,
+    pub(super) uncounted: u64,
+    /// A launch finds no room because others have first blocks in progress.
+    pub(super) lacks_first_block: bool,
     pub(super) quota: u64,
     /// The same for the blocks of launches.
     pub(super) launch_quota: u64,
@@ -114,7 +119,14 @@ impl Tally<'_> {
     fn launch(&mut self, least: u64, most: u64) -> Result<u64, Failure> {
         let live = self.memory.live + self.memory.fixed;
         let (room, quota) = (self.room(self.others), self.launch_quota);
-        let own = least.min(self.first_block);
+        let may = least.min(self.first_block);
+        let own = may.min(self.first_blocks);
+        if least - may <= room && least - own > room {
+            // The slice waits: what it is granted then is decided then.
+            self.lacks_first_block = true;
+            return Ok(least);
+        }
+        self.uncounted = self.uncounted.max(own);
         if least - own > room {
             let (device, tenant) = (self.others.0 + live, self.others.1 + live);
             let failure = match least > quota.saturating_sub(tenant) {
