@@ -13,12 +13,13 @@ use warploom_cli::evidence::{
     Evidence, EvidenceKey, KILLED, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
 };
 
-const KINDS: [GrantKind; 5] = [
+const KINDS: [GrantKind; 6] = [
     GrantKind::Run,
     GrantKind::Open,
     GrantKind::Close,
     GrantKind::Standing,
     GrantKind::Revoke,
+    GrantKind::Return,
 ];
 
 /// Worker, session, tenant, kind, first, last, granted, outcome; positions as they come.

@@ -54,6 +54,7 @@ pub use control::placement::{Groups, HeldImages, OtherDevice, PlaceStatus, Weigh
 pub use control::process::{ClientProcess, ShortText};
 pub use control::properties::DeviceProperties;
 pub use control::quota::{Quotas, TenantQuota};
+pub use control::residency::{Place, Residency, SessionResidency, SwapStatus};
 pub use control::settings::{
     ClusterSettings, Measured, MeasuredKernel, TenantLimits, TenantSettings, Usage, UsageRow,
 };

@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 FILES = ["submitted.jsonl", "started.jsonl", "order.jsonl", "kills.jsonl", "failures.jsonl", "faults.jsonl"]
-KINDS = {"run": 0, "open": 1, "close": 2, "standing": 3, "revoke": 4}
+KINDS = {"run": 0, "open": 1, "close": 2, "standing": 3, "revoke": 4, "return": 5}
 OUTCOMES = {"ran", "failed", "void", "gone"}
 SUBMITTED = {"session": str, "tenant": str, "ordinal": int, "first": int, "last": int}
 STARTED = {"gpu": int, "incarnation": str, "position": int, **SUBMITTED, "kind": str, "granted": int,
@@ -105,7 +105,7 @@ def sessions(started, sent, owners, findings):
         before = state.get(session, "new")
         # Closed before anything came: as soon as it has begun, though the opening before it may not have ended.
         empty = kind == "standing" and last == first - 1 and row["outcome"] == "ran"
-        idle = kind == "revoke" or row["outcome"] in ("void", "gone") or (empty and before in ("new", "open"))
+        idle = kind in ("revoke", "return") or row["outcome"] in ("void", "gone") or (empty and before in ("new", "open"))
         whole = row["granted"] == last if row["outcome"] != "failed" else row["granted"] >= last
         bare = kind in ("run", "standing") or (row["outcome"] != "void" and first == last == 0)
         if not whole or not bare or (idle and before == "new" and not (empty and row["running"])):

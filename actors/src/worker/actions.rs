@@ -76,6 +76,10 @@ impl GpuWorker {
                 self.device.command(Command::Close(session));
                 self.release_images(session);
             }
+            Action::Return { session, .. } => {
+                let returned = Event::Returned { session };
+                self.handle_event(returned, &mut Incoming::Nothing);
+            }
             Action::Ended { session } => self.on_ended(session),
             Action::Settled(settled) => {
                 if let Some(evidence) = &self.evidence {
@@ -262,6 +266,7 @@ impl GpuWorker {
             images: self.sent.0.next(HeldImages(self.images.sample())),
             weights: self.sent.1.next(Weights(self.weights.sample())),
             quotas: Some(self.quotas.of(beat.epoch)),
+            residency: None,
         };
         let to = self.subjects.beat.clone();
         self.outgoing.publish(to, encode(&message));

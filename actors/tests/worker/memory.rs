@@ -96,6 +96,7 @@ async fn answered(driven: &mut DrivenWorker, held: u64) -> (u64, u64, u64) {
             pid: 4_711,
             name: ShortText::new("train\x1b[2J"),
         }),
+        pinned: false,
     };
     driven.say(1, ToWorker::Memory, encode(&ask)).await;
     let heard = driven.client_heard(".memory").await;

@@ -189,6 +189,19 @@ impl Row for Incarnation {
     }
 }
 
+/// One tenant.
+impl Row for Tenant {
+    const SIZE: usize = 32;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.padded());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        Fields(bytes).tenant()
+    }
+}
+
 /// A tenant and the highest ordinal it was given.
 impl Row for (Tenant, u64) {
     const SIZE: usize = 40;

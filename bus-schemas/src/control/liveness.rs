@@ -6,6 +6,7 @@ use crate::codec::decode_budget::{rows, text};
 use crate::codec::message::Message;
 use crate::control::placement::{HeldImages, Weights};
 use crate::control::properties::DeviceProperties;
+use crate::control::residency::Residency;
 use crate::error::Failure;
 use crate::id::{Epoch, GpuId, Incarnation, LeaderId, OpNumber, SessionId, Tenant};
 
@@ -179,6 +180,10 @@ pub struct WorkerBeat {
     /// that takes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quotas: Option<u64>,
+    /// What its sessions hold and where, if its memory is overcommitted; now and then, and when it
+    /// changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residency: Option<Residency>,
 }
 
 #[expect(

@@ -30,6 +30,9 @@ pub struct MemoryRequest {
     /// The process that has the session, for people; said once is enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ClientProcess>,
+    /// The session's memory is never to be swapped out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
 }
 
 impl Message for MemoryRequest {

@@ -7,6 +7,7 @@ use crate::codec::column::{Fields, Row, put};
 use crate::codec::decode_budget::rows;
 use crate::codec::message::Message;
 use crate::control::process::{ClientProcess, ShortText};
+use crate::control::residency::SwapStatus;
 use crate::id::{GpuId, Incarnation, SessionId, Tenant};
 
 /// Administrator or tenant to worker, a request: who holds what of the device's memory? A tenant is
@@ -49,6 +50,9 @@ pub struct MemoryStatus {
     /// There are more tenants: ask again with the last one's name in `after`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
+    /// How the device's memory is swapped, if it is overcommitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap: Option<SwapStatus>,
 }
 
 impl MemoryStatus {

@@ -12,6 +12,7 @@ pub(crate) mod placement;
 pub(crate) mod process;
 pub(crate) mod properties;
 pub(crate) mod quota;
+pub(crate) mod residency;
 pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod target;

@@ -48,6 +48,9 @@ pub struct Quotas {
     /// The tenants that have a quota, by name; others may hold what the device has.
     #[serde(with = "rows")]
     pub quotas: Vec<TenantQuota>,
+    /// The tenants whose memory is never to be swapped out, by name.
+    #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
+    pub pinned: Vec<Tenant>,
 }
 
 impl Message for Quotas {

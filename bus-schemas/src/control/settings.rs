@@ -43,6 +43,21 @@ pub struct TenantSettings {
     /// What its sessions may have staged on one worker; 0 likewise.
     #[serde(default, skip_serializing_if = "Allowance::is_none")]
     pub staged: Allowance,
+    /// Whether the memory of its sessions may be swapped out.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub swap: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands on a reference"
+)]
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 impl TenantSettings {
@@ -91,6 +106,7 @@ impl Default for TenantSettings {
             addresses: 0,
             modules: Allowance::NONE,
             staged: Allowance::NONE,
+            swap: true,
         }
     }
 }

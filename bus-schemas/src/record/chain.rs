@@ -20,6 +20,9 @@ pub enum GrantKind {
     Standing,
     /// Does nothing but close the standing grant before it; its op range is 0 to 0.
     Revoke,
+    /// Brings a session's memory back to the device that was swapped out; its op range is 0 to 0. It
+    /// has ended once the memory is there. Only given to workers that say where memory is.
+    Return,
 }
 
 impl GrantKind {
@@ -32,15 +35,17 @@ impl GrantKind {
             Self::Close => 2,
             Self::Standing => 3,
             Self::Revoke => 4,
+            Self::Return => 5,
         }
     }
 
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Run,
         Self::Open,
         Self::Close,
         Self::Standing,
         Self::Revoke,
+        Self::Return,
     ];
 
     /// The kind of a number.
@@ -64,6 +69,7 @@ impl GrantKind {
             Self::Close => "close",
             Self::Standing => "standing",
             Self::Revoke => "revoke",
+            Self::Return => "return",
         }
     }
 }

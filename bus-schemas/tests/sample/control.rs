@@ -134,6 +134,7 @@ pub(crate) fn worker_beat() -> WorkerBeat {
         images: None,
         weights: None,
         quotas: None,
+        residency: None,
     }
 }
 
@@ -168,6 +169,7 @@ pub(crate) fn quotas() -> Quotas {
             tenant: tenant(),
             quota: 8 << 30,
         }],
+        pinned: Vec::new(),
     }
 }
 
@@ -213,6 +215,7 @@ fn settings() -> TenantSettings {
         addresses: 0,
         modules: Allowance::NONE,
         staged: Allowance::NONE,
+        swap: true,
     }
 }
 
@@ -316,6 +319,7 @@ pub(crate) fn memory_status() -> MemoryStatus {
             },
         ],
         more: true,
+        swap: None,
     }
 }
 

@@ -384,6 +384,7 @@ pub(crate) fn memory_request() -> MemoryRequest {
         least: 8_192,
         recall: 2,
         process: None,
+        pinned: false,
     }
 }
 

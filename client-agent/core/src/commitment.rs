@@ -63,6 +63,8 @@ pub struct Commitment {
     retry: Retry,
     /// Until the worker has answered: whose session it is.
     process: Option<ClientProcess>,
+    /// Its memory is never to be swapped out.
+    pinned: bool,
 }
 
 impl Default for Commitment {
@@ -79,6 +81,7 @@ impl Default for Commitment {
             obeyed: 0,
             retry: Retry::new(RESEND.0, RESEND.1),
             process: None,
+            pinned: false,
         }
     }
 }
@@ -208,6 +211,7 @@ impl Commitment {
             least,
             recall: self.obeyed,
             process: self.process,
+            pinned: self.pinned,
         };
         self.asked = Some((request, now));
         self.unsent = true;

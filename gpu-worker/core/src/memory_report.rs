@@ -80,6 +80,7 @@ impl MemoryReport<'_> {
             tenants: Vec::new(),
             sessions: Vec::new(),
             more: false,
+            swap: None,
         }
     }
 

@@ -41,6 +41,7 @@ mod tests {
             leader: LeaderId(1),
             number,
             quotas: Vec::new(),
+            pinned: Vec::new(),
         };
         let mut taken = QuotaList::default();
         assert_eq!(taken.of(1), 0);

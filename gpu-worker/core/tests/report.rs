@@ -96,6 +96,7 @@ impl World {
             least: 0,
             recall: 0,
             process,
+            pinned: false,
         };
         self.resources.request(SECOND, SessionId(session), &request);
         let mut answers = self.resources.memory_answers(SECOND);

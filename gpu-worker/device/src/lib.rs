@@ -312,4 +312,58 @@ pub trait Device: Send {
     fn saved(&self) -> u64 {
         0
     }
+
+    /// Begins to move a session's memory to the swap space. Kernels of other sessions run meanwhile; of
+    /// this one the device has no slice, and gets none until it was brought in again. [`Device::moved`]
+    /// tells the end. A session that is not open, or whose memory is not on the device, is no error:
+    /// nothing is told of it.
+    fn swap_out(&mut self, session: SessionId) {
+        let _ = session;
+    }
+
+    /// Begins to bring a session's memory back behind its addresses. The caller vouches that the device
+    /// has room for it. Otherwise as [`Device::swap_out`].
+    fn swap_in(&mut self, session: SessionId) {
+        let _ = session;
+    }
+
+    /// Appends the moves that have ended, and gives whether others are in progress: it is then to be
+    /// asked again soon. A session that is closed while it moves is told nothing of.
+    fn moved(&mut self, ended: &mut Vec<Moved>) -> bool {
+        let _ = ended;
+        false
+    }
+
+    /// How full the swap space is; none where there is none.
+    fn swap_use(&self) -> Option<SwapUse> {
+        None
+    }
+}
+
+/// A move of a session's memory that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// The session.
+    pub session: SessionId,
+    /// It was to be swapped out; else brought in.
+    pub out: bool,
+    /// Bytes that were moved.
+    pub bytes: u64,
+    /// How long that took.
+    pub took: Duration,
+    /// Bytes that the session is charged now, as [`Completion::resident`]: none while it is out.
+    pub resident: u64,
+    /// Why the memory is where it was before, if it is.
+    pub failure: Option<Failure>,
+}
+
+/// How full a device's swap space is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SwapUse {
+    /// Bytes in the host's memory, and how many may be.
+    pub memory: (u64, u64),
+    /// Bytes in the swap file, and how many may be.
+    pub file: (u64, u64),
+    /// Bytes of the moves in progress that were moved, and of all that they are to move.
+    pub moving: (u64, u64),
 }

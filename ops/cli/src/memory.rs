@@ -130,6 +130,7 @@ mod tests {
             tenants: tenants.iter().map(row).collect(),
             sessions: Vec::new(),
             more: false,
+            swap: None,
         }
     }
 

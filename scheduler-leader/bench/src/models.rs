@@ -58,5 +58,6 @@ pub(crate) fn beat(gpu: usize) -> WorkerBeat {
         images: None,
         weights: None,
         quotas: None,
+        residency: None,
     }
 }

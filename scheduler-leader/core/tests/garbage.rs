@@ -312,6 +312,7 @@ fn beat() -> WorkerBeat {
         images: None,
         weights: None,
         quotas: None,
+        residency: None,
     }
 }
 

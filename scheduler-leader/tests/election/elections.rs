@@ -181,6 +181,7 @@ fn a_refused_leader_campaigns_above() {
             images: None,
             weights: None,
             quotas: None,
+            residency: None,
         };
         // It does not name the epoch at first: the refusal does.
         let subject = watcher.subjects.worker_beat(worker);

@@ -51,6 +51,12 @@ pub enum Event<'a> {
         /// Why not.
         failure: Option<&'a Failure>,
     },
+    /// [`Action::Return`] was carried out: the session's memory is on the device, or the session is
+    /// being closed.
+    Returned {
+        /// The session.
+        session: SessionId,
+    },
     /// The device carried out [`Action::Start`].
     Completed(CompletedEvent<'a>),
     /// The device carried out [`Action::Close`].
@@ -158,6 +164,13 @@ pub struct CompletedEvent<'a> {
 /// An action of the sequencer; actions are done in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
+    /// Have a session's memory on the device; answer with [`Event::Returned`].
+    Return {
+        /// The session.
+        session: SessionId,
+        /// The priority that it returns at.
+        priority: u8,
+    },
     /// Begin a session on the device; answer with [`Event::Opened`].
     Open(OpenAction),
     /// Run a slice, or the next part of a standing grant, on the device; answer with

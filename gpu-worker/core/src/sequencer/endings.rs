@@ -70,7 +70,7 @@ impl Sequencer {
                 let standing = self.standings.get_mut(&completed.position)?;
                 standing.take_part(&grant)
             }
-            GrantKind::Open | GrantKind::Close | GrantKind::Revoke => None,
+            GrantKind::Open | GrantKind::Close | GrantKind::Revoke | GrantKind::Return => None,
         }
     }
 
@@ -154,6 +154,29 @@ impl Sequencer {
         }
         self.want_ack(now, session);
         self.ack_now = true;
+        self.close_if_idle(session, actions);
+    }
+
+    /// The memory of a session is on the device: its return grants have ended. So they have where the
+    /// session can use it no more.
+    pub(super) fn on_returned(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        actions: &mut Vec<Action>,
+    ) {
+        let begun = self.begun;
+        let returns = self.pending.iter().filter(|accepted| {
+            let kind = accepted.grant.kind == GrantKind::Return && !accepted.ended;
+            kind && accepted.grant.session == session && accepted.position <= begun
+        });
+        let positions: Vec<GpuPosition> = returns.map(|accepted| accepted.position).collect();
+        for position in positions {
+            if let Some(entry) = self.sessions.get_mut(&session) {
+                entry.running -= 1;
+            }
+            self.settle(now, position, Ending::plain(0, Outcome::Ran), actions);
+        }
         self.close_if_idle(session, actions);
     }
 

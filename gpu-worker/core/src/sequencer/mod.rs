@@ -203,6 +203,7 @@ impl Sequencer {
             } => self.on_client_state(now, tenant, session, state, actions),
             Event::Chunk(chunk) => self.on_chunk(now, &chunk, actions),
             Event::Opened { session, failure } => self.on_opened(now, session, failure, actions),
+            Event::Returned { session } => self.on_returned(now, session, actions),
             Event::Completed(completed) => self.on_completed(now, &completed, actions),
             Event::Closed { session } => self.on_closed(now, session, actions),
             Event::Fault {

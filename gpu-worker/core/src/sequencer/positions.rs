@@ -231,7 +231,7 @@ impl Sequencer {
         match grant.kind {
             GrantKind::Standing => return Head::Start,
             GrantKind::Revoke => return Head::End(Outcome::Ran),
-            GrantKind::Open | GrantKind::Close | GrantKind::Run => {}
+            GrantKind::Open | GrantKind::Close | GrantKind::Run | GrantKind::Return => {}
         }
         let Some(session) = self.sessions.get_mut(&grant.session) else {
             return Head::End(Outcome::Gone);
@@ -239,6 +239,7 @@ impl Sequencer {
         match grant.kind {
             GrantKind::Open => return Head::Start,
             GrantKind::Close if session.phase == Phase::Open => return Head::Start,
+            GrantKind::Return if session.lives() => return Head::Start,
             GrantKind::Run if session.lives() => {}
             _ => return Head::End(Outcome::Gone),
         }
@@ -323,6 +324,13 @@ impl Sequencer {
                 }
             }
             GrantKind::Run => self.start(position, grant, Some(grant.declared), actions),
+            GrantKind::Return => {
+                session.running += 1;
+                actions.push(Action::Return {
+                    session: session.id,
+                    priority: grant.priority,
+                });
+            }
             GrantKind::Standing | GrantKind::Revoke => {}
         }
     }
@@ -410,7 +418,7 @@ impl Sequencer {
                 grant.first > 0 && ops.is_some_and(|ops| ops < u64::from(limits::BATCH_OPS) * 4_096)
             }
             GrantKind::Standing => grant.last == 0,
-            GrantKind::Open | GrantKind::Close | GrantKind::Revoke => {
+            GrantKind::Open | GrantKind::Close | GrantKind::Revoke | GrantKind::Return => {
                 grant.first == 0 && grant.last == 0
             }
         }

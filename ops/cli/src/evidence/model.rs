@@ -42,7 +42,7 @@ pub struct Started {
     pub tenant: String,
     /// The session's number among its tenant's, from 1.
     pub ordinal: u64,
-    /// `run`, `open`, `close`, `standing` or `revoke`.
+    /// `run`, `open`, `close`, `standing`, `revoke` or `return`.
     pub kind: String,
     /// First op.
     pub first: u64,
@@ -84,7 +84,7 @@ pub struct Ordered {
     pub ordinal: u64,
     /// The session.
     pub session: String,
-    /// `run`, `open`, `close`, `standing` or `revoke`.
+    /// `run`, `open`, `close`, `standing`, `revoke` or `return`.
     pub kind: String,
     /// First op.
     pub first: u64,

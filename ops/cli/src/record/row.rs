@@ -24,7 +24,7 @@ pub struct PositionRow {
     pub ordinal: u64,
     /// The session.
     pub session: String,
-    /// `run`, `open`, `close`, `standing` or `revoke`.
+    /// `run`, `open`, `close`, `standing`, `revoke` or `return`.
     pub kind: String,
     /// First op.
     pub first: u64,

@@ -177,6 +177,7 @@ mod tests {
             images: None,
             weights: None,
             quotas: None,
+            residency: None,
         };
         let mut members = Members::default();
         let (moved, dead) = (Incarnation(1), Incarnation(2));

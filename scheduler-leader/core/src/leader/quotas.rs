@@ -44,6 +44,7 @@ impl Term {
             leader: publisher.leader,
             number,
             quotas: quotas.collect(),
+            pinned: Vec::new(),
         };
         let subject = publisher.subjects.quotas(worker);
         publisher.publish(subject.into(), encode(&list), cx.actions);

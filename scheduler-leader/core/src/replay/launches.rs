@@ -55,7 +55,7 @@ impl Launches {
             GrantKind::Run | GrantKind::Standing => {
                 self.count(grant.session, grant.first, grant.last)
             }
-            GrantKind::Open | GrantKind::Close | GrantKind::Revoke => Some(0),
+            GrantKind::Open | GrantKind::Close | GrantKind::Revoke | GrantKind::Return => Some(0),
         }
     }
 

@@ -258,6 +258,7 @@ impl Worker {
             images: None,
             weights: None,
             quotas: self.takes_quotas.then(|| self.quotas()),
+            residency: None,
         }
     }
 }

@@ -26,6 +26,9 @@ impl<D: SimDevice> WorkerNode<D> {
                     self.event(io, None, Event::Opened { session, failure });
                 }
             }
+            Action::Return { session, .. } => {
+                self.event(io, None, Event::Returned { session });
+            }
             Action::Start(start) => self.begin(io, start),
             Action::Close { session } => {
                 self.device.close(io, session);
@@ -166,6 +169,7 @@ impl<D: SimDevice> WorkerNode<D> {
             images: self.sent.0.next(images),
             weights: weights.and_then(|weights| self.sent.1.next(weights)),
             quotas: None,
+            residency: None,
         };
         io.publish(self.subjects.worker_beat(incarnation), encode(&message));
     }

@@ -134,7 +134,9 @@ impl Model {
             let session = self.sessions.get_mut(&grant.session).unwrap();
             let outcome = match grant.kind {
                 _ if session.closed => Outcome::Gone,
-                GrantKind::Open | GrantKind::Standing | GrantKind::Revoke => Outcome::Ran,
+                GrantKind::Open | GrantKind::Standing | GrantKind::Revoke | GrantKind::Return => {
+                    Outcome::Ran
+                }
                 GrantKind::Close => {
                     session.closed = true;
                     Outcome::Ran
