@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{
     GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured, MemoryAnswer, MemoryRequest,
-    OpNumber, SessionId, Tenant, TenantQuota, Usage, UsageBlock,
+    OpNumber, Residency, SessionId, Tenant, TenantQuota, Usage, UsageBlock,
 };
 
 use crate::busy::BusyTimes;
@@ -16,7 +16,7 @@ use crate::dispatch::{Claim, ClaimAnswer, Claims};
 use crate::ledger::Cut;
 use crate::memory_report::MemoryReport;
 use crate::meter::SliceUse;
-use crate::pager::{MemoryAction, MemoryRequested, TenantMemory};
+use crate::pager::{MemoryAction, MemoryRequested, MoveEnded, SwapAction, TenantMemory};
 use crate::{Meter, Nanos, Pager};
 
 /// A slice that has completed, to its end or to a fault.
@@ -87,6 +87,37 @@ impl Resources {
         self.claims.withdraw(session);
     }
 
+    /// The memory of a session is wanted on the device, answered by [`SwapAction::Returned`].
+    pub fn want(&mut self, now: Nanos, session: SessionId, priority: u8) {
+        self.pager.want(now, session, priority);
+    }
+
+    /// A session that was to leave the device had something to run.
+    pub fn kept(&mut self, now: Nanos, session: SessionId) {
+        self.pager.kept(now, session);
+    }
+
+    /// A move of a session's memory has ended, and the session is charged so much now: the answer to the
+    /// open claim, if it has one now.
+    pub fn moved(&mut self, now: Nanos, ended: &MoveEnded, resident: u64) -> Option<ClaimAnswer> {
+        self.pager.moved(now, ended);
+        self.pager.recharged(now, &[(ended.session, resident)]);
+        self.claims.ask_again(&mut self.pager)
+    }
+
+    /// What is to be moved now: to be asked after whatever happened, and now and then.
+    pub fn swap_actions(&mut self, now: Nanos) -> Vec<SwapAction> {
+        let mut actions = Vec::new();
+        self.pager.swap(now, &mut actions);
+        actions
+    }
+
+    /// What leaders are told of where memory is, if not all that sessions may hold fits.
+    #[must_use]
+    pub fn residency_report(&self) -> Option<Residency> {
+        self.pager.residency_report()
+    }
+
     /// A session's client asks for memory.
     pub fn request(&mut self, now: Nanos, session: SessionId, request: &MemoryRequest) {
         let requested = MemoryRequested {
@@ -98,14 +129,23 @@ impl Resources {
             least: request.least,
             recall: request.recall,
         };
+        if request.pinned {
+            self.pager.pin(session);
+        }
         if let Some(process) = request.process {
             self.pager.name_process(session, process);
         }
         self.pager.request(now, requested, &mut self.actions);
     }
 
-    /// A leader says what tenants may hold from now on.
-    pub fn set_quotas(&mut self, now: Nanos, quotas: impl IntoIterator<Item = TenantQuota>) {
+    /// A leader says what tenants may hold from now on, and whose memory is never swapped out.
+    pub fn set_quotas(
+        &mut self,
+        now: Nanos,
+        quotas: impl IntoIterator<Item = TenantQuota>,
+        pinned: impl IntoIterator<Item = Tenant>,
+    ) {
+        self.pager.pin_tenants(pinned);
         self.pager.set_quotas(now, quotas, &mut self.actions);
     }
 

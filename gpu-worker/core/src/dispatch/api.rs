@@ -38,6 +38,26 @@ pub enum Event<S> {
         /// The session.
         session: SessionId,
     },
+    /// A session's memory is to be swapped out: nothing more of it goes to the device until it has
+    /// returned.
+    Leave {
+        /// The session.
+        session: SessionId,
+        /// Slices of it that were started and have not completed.
+        running: usize,
+    },
+    /// The device has completed a slice. Needs to be said only while [`Dispatch::has_away`].
+    ///
+    /// [`Dispatch::has_away`]: super::Dispatch::has_away
+    Completed {
+        /// Its session.
+        session: SessionId,
+    },
+    /// A session's memory is on the device.
+    Returned {
+        /// The session.
+        session: SessionId,
+    },
 }
 
 /// An action of the dispatch.
@@ -52,6 +72,18 @@ pub enum Action<S> {
     },
     /// Hand a slice to the device.
     Submit(Submission<S>),
+    /// Have the device swap a session's memory out: it has nothing of the session to run.
+    SwapOut {
+        /// The session.
+        session: SessionId,
+    },
+    /// A slice waits for its session's memory: answer with [`Event::Returned`].
+    Want {
+        /// The session.
+        session: SessionId,
+        /// The slice's priority.
+        priority: u8,
+    },
 }
 
 /// A slice as the device is to have it.

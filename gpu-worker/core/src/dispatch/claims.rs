@@ -29,6 +29,8 @@ pub struct ClaimAnswer {
     /// Bytes that the blocks of launches may take from these ops on, in op order; before the first
     /// [`Limits::small_launch`](super::Limits::small_launch).
     pub launch_bytes: Vec<(OpNumber, u64)>,
+    /// Nothing was decided: ask again once that is said.
+    pub later: bool,
 }
 
 /// The open claim.
@@ -51,7 +53,12 @@ impl Claims {
     /// Asks the pager. Without an answer the claim stays open: the slice waits for memory.
     pub fn ask(&mut self, pager: &mut Pager, claim: Claim) -> Option<ClaimAnswer> {
         let Claim { session, first, .. } = claim;
+        let mut later = false;
         let refused = match pager.admit(first, session, &claim.needs) {
+            MemoryDecision::Later => {
+                later = true;
+                None
+            }
             MemoryDecision::Wait => {
                 self.waiting = Some(claim);
                 return None;
@@ -69,6 +76,7 @@ impl Claims {
             first,
             refused,
             launch_bytes,
+            later,
         })
     }
 

@@ -4,6 +4,7 @@
 //! [`sequencer::Action::Start`]: crate::sequencer::Action::Start
 
 mod api;
+mod away;
 mod claims;
 mod scan;
 mod slots;
@@ -20,6 +21,7 @@ pub use claims::{Claim, ClaimAnswer, Claims};
 
 use crate::sequencer::StartAction;
 use crate::weights::{LEAST, Touch};
+use away::AwaySessions;
 use scan::{Scanned, scan};
 use slots::Slots;
 
@@ -32,6 +34,8 @@ enum Progress {
     Needs,
     /// The pager was asked and has not answered.
     Asked,
+    /// The pager is to be asked again once that is said.
+    Deferred,
     /// The device can have it.
     Ready,
 }
@@ -42,6 +46,8 @@ struct Slice<S, M> {
     start: StartAction,
     ops: S,
     progress: Progress,
+    /// It fails at its first op, wherever its session's memory is.
+    is_stopped: bool,
     /// What was found in it, from [`Progress::Needs`] on.
     scanned: Scanned<M>,
     /// What its launches may take, from the pager's answer on.
@@ -73,6 +79,7 @@ pub struct Dispatch<S, M> {
     /// In the order of their starts.
     slices: VecDeque<Slice<S, M>>,
     sessions: BTreeMap<SessionId, Session<M>>,
+    away: AwaySessions,
     /// The slice that the pager was asked about and has not answered.
     asked: Option<(SessionId, OpNumber)>,
     /// A session whose claim is to be withdrawn.
@@ -91,6 +98,7 @@ impl<S, M: Clone> Dispatch<S, M> {
             limits,
             slices: VecDeque::new(),
             sessions: BTreeMap::new(),
+            away: AwaySessions::default(),
             asked: None,
             withdrawn: None,
             at: 0,
@@ -109,6 +117,13 @@ impl<S, M: Clone> Dispatch<S, M> {
                 self.withdraw(session);
                 self.slices.retain(|slice| slice.start.session != session);
                 self.sessions.remove(&session);
+                self.away.remove(session);
+            }
+            Event::Leave { session, running } => self.on_leave(session, running),
+            Event::Completed { session } => self.away.completed(session),
+            Event::Returned { session } => {
+                self.away.remove(session);
+                self.look_again(session, Progress::Deferred);
             }
         }
         self.at = 0;
@@ -125,6 +140,9 @@ impl<S, M: Clone> Dispatch<S, M> {
         if let Some(session) = self.withdrawn.take() {
             return Some(Action::Withdraw { session });
         }
+        if let Some(session) = self.away.take_left() {
+            return Some(Action::SwapOut { session });
+        }
         while let Some(slice) = self.slices.get_mut(self.at) {
             let session = slice.start.session;
             if self.held_back.contains(&session) {
@@ -135,11 +153,21 @@ impl<S, M: Clone> Dispatch<S, M> {
                 self.slices.remove(self.at);
                 continue;
             };
+            if self.away.contains(session) && !slice.is_stopped {
+                let priority = slice.start.priority;
+                self.held_back.push(session);
+                self.at += 1;
+                if self.away.want(session) {
+                    return Some(Action::Want { session, priority });
+                }
+                continue;
+            }
             let known = self.sessions.get(&session);
             slice.scan(&view, known.map(|known| &known.slots), &self.limits);
             match slice.progress {
                 Progress::Ready => {
                     let slice = self.slices.remove(self.at)?;
+                    self.away.submitted(session);
                     return Some(Action::Submit(self.submit(slice, &view)));
                 }
                 Progress::Needs if self.asked.is_none() => {
@@ -149,7 +177,7 @@ impl<S, M: Clone> Dispatch<S, M> {
                     self.at += 1;
                     return Some(Action::Ask(claim));
                 }
-                Progress::Unscanned | Progress::Needs | Progress::Asked => {
+                Progress::Unscanned | Progress::Needs | Progress::Asked | Progress::Deferred => {
                     self.held_back.push(session);
                     self.at += 1;
                 }
@@ -163,6 +191,12 @@ impl<S, M: Clone> Dispatch<S, M> {
     pub fn has_loaded(&self, session: SessionId, hash: ModuleHash) -> bool {
         let session = self.sessions.get(&session);
         session.is_some_and(|session| session.slots.have(hash))
+    }
+
+    /// Whether completed slices are to be told of: sessions are away.
+    #[must_use]
+    pub fn has_away(&self) -> bool {
+        !self.away.is_empty()
     }
 
     /// Slices that the device does not have yet.
@@ -182,6 +216,7 @@ impl<S, M: Clone> Dispatch<S, M> {
             start,
             ops,
             progress: Progress::Unscanned,
+            is_stopped: false,
             scanned: Scanned::default(),
             launch_bytes: Vec::new(),
         };
@@ -201,6 +236,10 @@ impl<S, M: Clone> Dispatch<S, M> {
         let mut slices = self.slices.iter_mut();
         let asked = slices.find(|slice| (slice.start.session, slice.start.first) == of);
         if let Some(slice) = asked {
+            if answer.later {
+                slice.progress = Progress::Deferred;
+                return;
+            }
             slice.progress = Progress::Ready;
             slice.launch_bytes = answer.launch_bytes;
             let fails = slice.scanned.fail_at.take().into_iter();
@@ -218,6 +257,26 @@ impl<S, M: Clone> Dispatch<S, M> {
             slice.stop(&why);
         }
         self.sessions.entry(session).or_default().stopped = Some(why);
+    }
+
+    /// A session is to leave the device: what it waits for is looked at anew once it has returned.
+    fn on_leave(&mut self, session: SessionId, running: usize) {
+        self.withdraw(session);
+        self.look_again(session, Progress::Asked);
+        self.look_again(session, Progress::Deferred);
+        let own = |slice: &&Slice<S, M>| slice.start.session == session;
+        let here = self.slices.iter().filter(own).count();
+        self.away.leave(session, running.saturating_sub(here));
+    }
+
+    /// What a session's slice needs that is so far is looked for anew, and the pager asked again.
+    fn look_again(&mut self, session: SessionId, progress: Progress) {
+        let mut slices = self.slices.iter_mut();
+        let own = slices.find(|it| it.start.session == session && it.progress == progress);
+        if let Some(slice) = own {
+            slice.progress = Progress::Unscanned;
+            slice.scanned = Scanned::default();
+        }
     }
 
     fn withdraw(&mut self, session: SessionId) {
@@ -284,6 +343,7 @@ impl<S, M: Clone> Slice<S, M> {
     /// It fails at its first op and waits for nothing.
     fn stop(&mut self, why: &Failure) {
         self.progress = Progress::Ready;
+        self.is_stopped = true;
         self.launch_bytes = Vec::new();
         self.scanned = Scanned {
             fail_at: Some((self.start.first, why.clone())),

@@ -16,6 +16,7 @@
 //! A client that asks before it allocates ([`MemoryRequested`]) is answered by a commitment: its
 //! allocations within that are never refused here. One of an older build does not ask.
 
+mod admission;
 mod commitment;
 mod need;
 mod overview;
@@ -24,6 +25,7 @@ mod requests;
 mod residency;
 mod session;
 mod sums;
+mod swap;
 mod tally;
 mod waiting;
 
@@ -34,18 +36,22 @@ use bus_schemas::{OpNumber, SessionId, Tenant, invariant};
 pub use need::{MemoryDecision, Need, VariableHolder};
 pub use residency::Residency;
 pub use sums::GRANULE;
+pub use swap::{MoveEnded, SwapAction, SwapTotals};
 pub use waiting::{MemoryAction, MemoryRequested, TenantMemory};
 
 use crate::Nanos;
-use session::{Running, SessionMemory, Undo};
+use session::SessionMemory;
 use sums::{Holding, Sums};
-use tally::{Tally, quota_for_launches};
+use swap::Swap;
 use waiting::Waiting;
 
 /// The memory of one device.
 #[derive(Debug)]
 pub struct Pager {
+    /// Bytes that fit on the device.
     capacity: u64,
+    /// Bytes that all sessions may hold together, swapped out or not.
+    limit: u64,
     /// Bytes of a launch's first block that need no room, see [`Pager::with_first_block`].
     first_block: u64,
     /// Bytes of first blocks that may be in progress uncounted, and that are.
@@ -64,6 +70,9 @@ pub struct Pager {
     over: BTreeSet<Tenant>,
     /// What launches may take of the slice admitted last.
     granted: Vec<(OpNumber, u64)>,
+    swap: Swap,
+    /// Tenants whose sessions are never swapped out.
+    pinned_tenants: BTreeSet<Tenant>,
 }
 
 impl Pager {
@@ -72,6 +81,7 @@ impl Pager {
     pub fn new(capacity: u64) -> Self {
         Self {
             capacity,
+            limit: capacity,
             first_block: 0,
             first_blocks: 0,
             uncounted: 0,
@@ -83,6 +93,19 @@ impl Pager {
             waiting: Vec::new(),
             over: BTreeSet::new(),
             granted: Vec::new(),
+            swap: Swap::new(0),
+            pinned_tenants: BTreeSet::new(),
+        }
+    }
+
+    /// With sessions that may hold so many bytes together, swapped out or not, where that is more than
+    /// the device has; one that ran nothing for so long is idle.
+    #[must_use]
+    pub fn with_swap(self, limit: u64, idle_ns: Nanos) -> Self {
+        Self {
+            limit: limit.max(self.capacity),
+            swap: Swap::new(idle_ns),
+            ..self
         }
     }
 
@@ -103,7 +126,7 @@ impl Pager {
         std::mem::take(&mut self.granted)
     }
 
-    /// A session begins. A quota of 0 is the device's capacity.
+    /// A session begins. A quota of 0 is what the device has.
     pub fn open(&mut self, now: Nanos, session: SessionId, tenant: &Tenant, quota: u64) {
         let usage = Residency::since(now);
         let memory = self
@@ -120,7 +143,9 @@ impl Pager {
         if let Some(named) = named {
             holding.quota = named;
         } else if !holding.is_set {
-            holding.quota = if quota == 0 { self.capacity } else { quota };
+            // All of the device is no quota.
+            let is_limited = quota > 0 && quota < self.capacity;
+            holding.quota = if is_limited { quota } else { self.limit };
         }
     }
 
@@ -139,83 +164,6 @@ impl Pager {
         }
         self.all.add(before, after);
         Some(result)
-    }
-
-    /// Admits the next slice of a session, from op `first` on, whose ops need this, in op order.
-    pub fn admit(&mut self, first: OpNumber, session: SessionId, needs: &[Need]) -> MemoryDecision {
-        let Some(memory) = self.sessions.get_mut(&session) else {
-            return MemoryDecision::Fits;
-        };
-        let Some(tenant) = self.tenants.get_mut(&memory.tenant) else {
-            return MemoryDecision::Fits;
-        };
-        self.granted.clear();
-        let before = memory.sums();
-        let quota = quota_for_launches(tenant, needs);
-        let mut tally = Tally {
-            capacity: self.capacity,
-            first_block: self.first_block,
-            first_blocks: self
-                .first_blocks
-                .saturating_sub(self.uncounted - memory.uncounted),
-            uncounted: 0,
-            lacks_first_block: false,
-            quota: tenant.quota,
-            launch_quota: quota,
-            others: (self.all.live - before.live, tenant.live - before.live),
-            beside: (
-                self.all.charge - before.charge,
-                tenant.charge - before.charge,
-            ),
-            peak: memory.live + memory.fixed,
-            fixed_peak: memory.fixed,
-            undo: Undo::of(memory, needs),
-            granted: &mut self.granted,
-            memory,
-        };
-        let refused = needs.iter().try_for_each(|need| tally.take(need)).err();
-        let (peak, fixed_peak, undo) = (tally.peak, tally.fixed_peak, tally.undo);
-        let (uncounted, lacks) = (tally.uncounted, tally.lacks_first_block);
-        let uncounted_before = memory.uncounted;
-        memory.running.push_back(Running {
-            first,
-            peak,
-            behind: memory.live,
-            fixed_peak,
-            fixed_behind: memory.fixed,
-            uncounted,
-        });
-        memory.recharge();
-        let after = memory.sums();
-        let (old, new) = (before.charge, after.charge);
-        let charge = (self.all.charge - old + new, tenant.charge - old + new);
-        // Only what runs can stand in the way: what will be held fits.
-        if lacks || new > old && (charge.0 > self.capacity || charge.1 > quota) {
-            memory.running.pop_back();
-            memory.recharge();
-            memory.restore(undo);
-            return MemoryDecision::Wait;
-        }
-        tenant.add(before, after);
-        self.all.add(before, after);
-        self.uncounted = self.uncounted - uncounted_before + memory.uncounted;
-        let capacity = self.capacity;
-        invariant!(
-            I8,
-            charge.0 <= capacity && (new <= old || charge.1 <= quota),
-            "{} bytes of {capacity} are charged, {} of the tenant's {quota}",
-            charge.0,
-            charge.1
-        );
-        let (device, own, grew) = (self.all.live, tenant.live, after.live > before.live);
-        invariant!(
-            I8,
-            device <= capacity && (!grew || own <= quota),
-            "{device} bytes of {capacity} will be held, {own} of the tenant's {quota}"
-        );
-        refused.map_or(MemoryDecision::Fits, |(op, failure)| {
-            MemoryDecision::Refused(op, failure)
-        })
     }
 
     /// The slice from op `first` through `last` has completed, to its end or to a fault; the device
@@ -253,11 +201,12 @@ impl Pager {
             before
         });
         self.uncounted = self.uncounted - uncounted + self.uncounted_of(session);
-        let (live, capacity) = (self.all.live, self.capacity);
+        self.used(now, session);
+        let (live, limit) = (self.all.live, self.limit);
         invariant!(
             I8,
-            live <= capacity,
-            "{live} bytes of {capacity} are held or committed"
+            live <= limit,
+            "{live} bytes of {limit} are held or committed"
         );
         if let Some(before) = done {
             self.device
@@ -315,7 +264,7 @@ impl Pager {
         self.device
     }
 
-    /// The most the device's sessions can hold now or were committed, bytes; never above its capacity.
+    /// The most the device's sessions can hold now or were committed, bytes; never above its limit.
     #[must_use]
     pub fn charged(&self) -> u64 {
         self.all.charge

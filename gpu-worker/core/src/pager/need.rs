@@ -60,6 +60,9 @@ pub enum MemoryDecision {
     Fits,
     /// Ask again once something that runs has completed; nothing is charged yet.
     Wait,
+    /// Ask again once the session's memory has returned, or there is room on the device: that will be
+    /// said. Nothing is charged yet, and others may be asked about.
+    Later,
     /// The slice may run up to this op, which fails.
     Refused(OpNumber, Failure),
 }

@@ -16,7 +16,7 @@ impl Pager {
         TenantMemory {
             total: self.capacity,
             held: self.all.held,
-            free: self.capacity.saturating_sub(self.all.held),
+            free: self.limit.saturating_sub(self.all.held),
         }
     }
 
@@ -28,24 +28,34 @@ impl Pager {
         Some(self.memory_of(holding, 0, 0))
     }
 
-    /// What the tenant of a session has, as its client counts what the session itself holds.
+    /// What the tenant of a session has, as its client counts what the session itself holds; of the free
+    /// bytes, those that the session may take.
     #[must_use]
     pub fn memory(&self, session: SessionId, held: u64) -> Option<TenantMemory> {
         let memory = self.sessions.get(&session)?;
         let holding = self.tenants.get(&memory.tenant)?;
-        Some(self.memory_of(holding, memory.live, held))
+        let tenant = self.memory_of(holding, memory.live, held);
+        if !self.is_overcommitted() {
+            return Some(tenant);
+        }
+        let most = self.most(session);
+        Some(TenantMemory {
+            total: tenant.total.min(self.capacity),
+            free: tenant.free.min(most.saturating_sub(held + memory.fixed)),
+            ..tenant
+        })
     }
 
     /// What a tenant has where `held` takes the place of `counted` bytes.
     fn memory_of(&self, holding: &Holding, counted: u64, held: u64) -> TenantMemory {
-        let total = holding.quota.min(self.capacity);
+        let total = holding.quota.min(self.limit);
         let tenant = (holding.held - counted).saturating_add(held);
         let device = (self.all.held - counted).saturating_add(held);
         let free = total.saturating_sub(tenant);
         TenantMemory {
             total,
             held: tenant,
-            free: free.min(self.capacity.saturating_sub(device)),
+            free: free.min(self.limit.saturating_sub(device)),
         }
     }
 

@@ -17,18 +17,14 @@ impl Pager {
         quotas: impl IntoIterator<Item = TenantQuota>,
         actions: &mut Vec<MemoryAction>,
     ) {
-        let capacity = self.capacity;
+        let limit = self.limit;
         let named = quotas.into_iter().map(|named| {
-            let quota = if named.quota == 0 {
-                capacity
-            } else {
-                named.quota
-            };
+            let quota = if named.quota == 0 { limit } else { named.quota };
             (named.tenant, quota)
         });
         self.quotas = named.collect::<BTreeMap<_, _>>();
         for (tenant, holding) in &mut self.tenants {
-            let quota = self.quotas.get(tenant).copied().unwrap_or(capacity);
+            let quota = self.quotas.get(tenant).copied().unwrap_or(limit);
             (holding.quota, holding.is_set) = (quota, true);
             if holding.live > quota {
                 self.over.insert(tenant.clone());

@@ -189,12 +189,11 @@ impl Pager {
             let commitment = memory.commitment.get_or_insert_default();
             commitment.set(after, bytes);
         });
-        let capacity = self.capacity;
-        let live = self.all.live;
+        let (live, limit) = (self.all.live, self.limit);
         invariant!(
             I8,
-            live <= capacity,
-            "{live} bytes of {capacity} are committed or held"
+            live <= limit,
+            "{live} bytes of {limit} are committed or held"
         );
     }
 
@@ -207,7 +206,7 @@ impl Pager {
         let tenant = (holding.live - own.live).max(holding.charge - own.charge);
         let device = (self.all.live - own.live).max(self.all.charge - own.charge);
         let by_quota = holding.quota.saturating_sub(tenant);
-        let by_capacity = self.capacity.saturating_sub(device);
+        let by_capacity = self.limit.saturating_sub(device).min(self.most(session));
         let room = by_quota.min(by_capacity).saturating_sub(memory.fixed);
         let lacks_quota = least.saturating_add(memory.fixed) > by_quota;
         Some((memory.tenant.clone(), room, lacks_quota))
@@ -239,7 +238,7 @@ impl Pager {
         let fits = |most: u64, others: u64| least <= most.saturating_sub(others);
         if !fits(quota, others) {
             Some(true)
-        } else if !fits(self.capacity, floors.device) {
+        } else if !fits(self.limit, floors.device) || least > self.most(session) {
             Some(false)
         } else {
             None
@@ -281,7 +280,10 @@ impl Pager {
             Some(holding) if lacks_quota => {
                 over_quota(more, holding.quota, holding.live - own + least - more)
             }
-            _ => over_capacity(more, self.capacity, self.all.live - own + least - more),
+            _ if least > self.most(session) => {
+                over_capacity(more, self.most(session), least - more)
+            }
+            _ => over_capacity(more, self.limit, self.all.live - own + least - more),
         }
     }
 

@@ -8,6 +8,7 @@ use super::commitment::Commitment;
 use super::need::{Need, VariableHolder};
 use super::residency::Residency;
 use super::sums::{GRANULE, Sums};
+use super::swap::SessionSwap;
 
 /// What an allocation of so many bytes is charged.
 pub(super) fn charged(bytes: u64) -> u64 {
@@ -79,6 +80,7 @@ pub(super) struct SessionMemory {
     /// It is being closed: all that it holds will be free.
     pub(super) closing: bool,
     pub(super) usage: Residency,
+    pub(super) swap: SessionSwap,
     /// The process that has it, where its client says so.
     pub(super) process: Option<Box<ClientProcess>>,
 }
@@ -100,6 +102,7 @@ impl SessionMemory {
             commitment: None,
             closing: false,
             usage,
+            swap: SessionSwap::default(),
             process: None,
         }
     }
@@ -109,11 +112,17 @@ impl SessionMemory {
         self.commitment.as_ref().map_or(0, Commitment::bytes)
     }
 
+    /// What it has allocated once everything admitted has run, variables and all.
+    pub(super) fn held(&self) -> u64 {
+        self.live + self.fixed
+    }
+
     /// What nobody else may have.
     pub(super) fn sums(&self) -> Sums {
         let committed = self.committed();
         Sums {
-            held: self.live + self.fixed,
+            held: self.held(),
+            present: self.present(),
             live: self.live.max(committed) + self.fixed,
             charge: self.charge.max(committed + self.fixed_charge),
         }

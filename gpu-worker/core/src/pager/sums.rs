@@ -20,6 +20,8 @@ pub(super) struct Holding {
     pub(super) live: u64,
     /// The most that they can hold now, or what is committed to them.
     pub(super) charge: u64,
+    /// The most of it that is on the device.
+    pub(super) present: u64,
     /// Its sessions here.
     pub(super) sessions: BTreeSet<SessionId>,
 }
@@ -29,6 +31,7 @@ impl Holding {
         self.held = self.held - before.held + after.held;
         self.live = self.live - before.live + after.live;
         self.charge = self.charge - before.charge + after.charge;
+        self.present = self.present - before.present + after.present;
     }
 }
 
@@ -38,4 +41,5 @@ pub(super) struct Sums {
     pub(super) held: u64,
     pub(super) live: u64,
     pub(super) charge: u64,
+    pub(super) present: u64,
 }

@@ -3,13 +3,16 @@
 use bus_schemas::{Code, Failure, OpNumber};
 
 use super::need::{Need, VariableHolder};
-use super::session::{SessionMemory, Undo, charged};
+use super::session::{Running, SessionMemory, Undo, charged};
 use super::sums::Holding;
 
 /// A slice's needs against what others may hold.
 pub(super) struct Tally<'a> {
     pub(super) memory: &'a mut SessionMemory,
+    /// Bytes that fit on the device, that all sessions may hold, and that this one may.
     pub(super) capacity: u64,
+    pub(super) limit: u64,
+    pub(super) most: u64,
     /// Bytes of a launch's first block that are not counted.
     pub(super) first_block: u64,
     /// Bytes of first blocks that others leave uncounted, and the most that this slice takes of them.
@@ -24,6 +27,8 @@ pub(super) struct Tally<'a> {
     pub(super) others: (u64, u64),
     /// The most that those can hold now, and so while the slice runs: on the device, of the tenant.
     pub(super) beside: (u64, u64),
+    /// What is on the device of others now.
+    pub(super) present: u64,
     /// The most that the session holds while the slice runs, variables and all.
     pub(super) peak: u64,
     /// The most that it holds beside allocations while the slice runs.
@@ -64,19 +69,17 @@ impl Tally<'_> {
 
     /// The variables of a module, in the place of those of the one before.
     fn load(&mut self, holder: VariableHolder, bytes: u64) -> Result<(), Failure> {
+        let (limits, tenant) = (self.limits(), self.others.1);
         let memory = &mut *self.memory;
         let old = memory.variables.get(&holder).copied().unwrap_or(0);
         let own = memory.live.max(memory.committed()) + memory.fixed - old;
         let would = own.saturating_add(bytes);
-        let (device, tenant) = self.others;
         let refused = if bytes <= old {
             None
         } else if tenant.saturating_add(would) > self.quota {
             Some(over_quota(bytes, self.quota, tenant + own))
-        } else if device.saturating_add(would) > self.capacity {
-            Some(over_capacity(bytes, self.capacity, device + own))
         } else {
-            None
+            over_limit(limits, bytes, would, own)
         };
         if let Some(failure) = refused {
             let detail = format!("variables of a module: {}", failure.detail);
@@ -90,10 +93,10 @@ impl Tally<'_> {
     }
 
     fn allocate(&mut self, address: u64, bytes: u64) -> Result<(), Failure> {
+        let (limits, tenant) = (self.limits(), self.others.1);
         let memory = &mut *self.memory;
         let charged = charged(bytes);
         let would = memory.live.saturating_add(charged);
-        let (device, tenant) = self.others;
         // What was committed to the session is its own, whatever its quota has become since.
         if would > memory.committed() {
             let (own, would) = (
@@ -103,8 +106,8 @@ impl Tally<'_> {
             if tenant.saturating_add(would) > self.quota {
                 return Err(over_quota(bytes, self.quota, tenant + own));
             }
-            if device.saturating_add(would) > self.capacity {
-                return Err(over_capacity(bytes, self.capacity, device + own));
+            if let Some(failure) = over_limit(limits, bytes, would, own) {
+                return Err(failure);
             }
         }
         let old = memory.allocations.insert(address, charged);
@@ -118,7 +121,7 @@ impl Tally<'_> {
     /// while others run, and one block's in any case.
     fn launch(&mut self, least: u64, most: u64) -> Result<u64, Failure> {
         let live = self.memory.live + self.memory.fixed;
-        let (room, quota) = (self.room(self.others), self.launch_quota);
+        let (room, quota) = (self.room(self.others, self.limit), self.launch_quota);
         let may = least.min(self.first_block);
         let own = may.min(self.first_blocks);
         if least - may <= room && least - own > room {
@@ -131,22 +134,64 @@ impl Tally<'_> {
             let (device, tenant) = (self.others.0 + live, self.others.1 + live);
             let failure = match least > quota.saturating_sub(tenant) {
                 true => over_quota(least, quota, tenant),
-                false => over_capacity(least, self.capacity, device),
+                false => over_capacity(least, self.limit, device),
             };
             let detail = format!("one block of the kernel: {}", failure.detail);
             return Err(Failure::new(failure.code, detail));
         }
-        let now = self.room(self.beside).saturating_add(own).max(least);
+        let (_, tenant) = self.beside;
+        let now = self.room(self.beside, self.limit);
+        let now = now.min(self.room((self.present, tenant), self.capacity));
+        let now = now.saturating_add(own).max(least);
         let bytes = most.min(room.saturating_add(own)).min(now);
         self.peak = self.peak.max(live + (bytes - own));
         Ok(bytes)
     }
 
-    /// Bytes that the session may still take where others hold so much.
-    fn room(&self, (device, tenant): (u64, u64)) -> u64 {
-        let capacity = self.capacity.saturating_sub(device);
-        let room = capacity.min(self.launch_quota.saturating_sub(tenant));
+    /// Bytes that the session may still take where others hold so much of so many.
+    fn room(&self, (device, tenant): (u64, u64), of: u64) -> u64 {
+        let all = of.saturating_sub(device).min(self.most);
+        let room = all.min(self.launch_quota.saturating_sub(tenant));
         room.saturating_sub(self.memory.live + self.memory.fixed)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            all: self.limit,
+            own: self.most,
+            others: self.others.0,
+        }
+    }
+
+    /// The slice as it runs from op `first` on, and what was before it.
+    pub(super) fn end(self, first: OpNumber) -> (Running, Undo) {
+        let running = Running {
+            first,
+            peak: self.peak,
+            behind: self.memory.live,
+            fixed_peak: self.fixed_peak,
+            fixed_behind: self.memory.fixed,
+            uncounted: self.uncounted,
+        };
+        (running, self.undo)
+    }
+}
+
+/// Bytes that all sessions may hold and that one may, and what the others of them hold.
+struct Limits {
+    all: u64,
+    own: u64,
+    others: u64,
+}
+
+/// Why a session that has `own` bytes cannot have `would`, if that is more than there is.
+fn over_limit(limits: Limits, bytes: u64, would: u64, own: u64) -> Option<Failure> {
+    if limits.others.saturating_add(would) > limits.all {
+        Some(over_capacity(bytes, limits.all, limits.others + own))
+    } else if would > limits.own {
+        Some(over_capacity(bytes, limits.own, own))
+    } else {
+        None
     }
 }
 

@@ -39,6 +39,12 @@ enum Step {
     /// The session is stopped whose question is open.
     StopAsked,
     Gone(u64),
+    /// The session's memory is to leave the device.
+    Leave(u64),
+    /// The device completes a slice of it.
+    Complete(u64),
+    /// Its memory is back, if it is away and no slice of it is on the device.
+    Return(u64),
 }
 
 fn whats() -> impl Strategy<Value = Vec<What>> {
@@ -64,7 +70,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Step::Late),
         1 => session.clone().prop_map(Step::Stop),
         2 => Just(Step::StopAsked),
-        1 => session.prop_map(Step::Gone),
+        1 => session.clone().prop_map(Step::Gone),
+        4 => session.clone().prop_map(Step::Leave),
+        16 => session.clone().prop_map(Step::Complete),
+        6 => session.prop_map(Step::Return),
     ];
     prop::collection::vec(step, 0..120)
 }
@@ -75,6 +84,14 @@ struct Waiting {
     first: OpNumber,
     ops: Vec<Op>,
     answered: bool,
+}
+
+/// A session whose memory is away: whether the device was told, and whether somebody said that a slice
+/// waits.
+#[derive(Default)]
+struct Away {
+    out: bool,
+    wanted: bool,
 }
 
 /// What a look at a slice would find.
@@ -91,6 +108,9 @@ struct World {
     waiting: Vec<Waiting>,
     slots: BTreeMap<u64, BTreeSet<u32>>,
     stopped: BTreeSet<u64>,
+    /// Slices that the device has and has not completed.
+    on_device: BTreeMap<u64, usize>,
+    away: BTreeMap<u64, Away>,
     open: Option<(u64, OpNumber)>,
     withdrawn: Option<(u64, OpNumber)>,
     next: BTreeMap<u64, OpNumber>,
@@ -112,6 +132,8 @@ impl World {
             waiting: Vec::new(),
             slots: BTreeMap::new(),
             stopped: BTreeSet::new(),
+            on_device: BTreeMap::new(),
+            away: BTreeMap::new(),
             open: None,
             withdrawn: None,
             next: BTreeMap::new(),
@@ -173,8 +195,33 @@ impl World {
                 let before = self.waiting.len();
                 self.waiting.retain(|slice| slice.session != session);
                 self.counts[2] += before - self.waiting.len();
+                self.away.remove(&session);
                 let session = SessionId(session);
                 self.tell(Event::Gone { session });
+            }
+            Step::Leave(session) if self.lives(session) => {
+                if !self.away.contains_key(&session) {
+                    self.away.insert(session, Away::default());
+                    let waiting = self.waiting.iter().filter(|it| it.session == session);
+                    let running = waiting.count() + self.on_device.get(&session).unwrap_or(&0);
+                    let session = SessionId(session);
+                    self.tell(Event::Leave { session, running });
+                }
+            }
+            Step::Complete(session) => {
+                let slices = self.on_device.entry(session).or_default();
+                if *slices > 0 {
+                    *slices -= 1;
+                    let session = SessionId(session);
+                    self.tell(Event::Completed { session });
+                }
+            }
+            Step::Return(session) => {
+                if self.away.get(&session).is_some_and(|away| away.out) {
+                    self.away.remove(&session);
+                    let session = SessionId(session);
+                    self.tell(Event::Returned { session });
+                }
             }
             _ => {}
         }
@@ -235,6 +282,7 @@ impl World {
             first: of.1,
             refused: refused.map(|op| (op, failure(Code::Quota))),
             launch_bytes: Vec::new(),
+            later: false,
         }));
     }
 
@@ -271,7 +319,8 @@ impl World {
 
     /// Whether it would be asked about if no question were open.
     fn wants_memory(&self, slice: &Waiting) -> bool {
-        !slice.answered && matches!(self.look(slice), Look::Ready(true, _))
+        let there = !self.away.contains_key(&slice.session);
+        there && !slice.answered && matches!(self.look(slice), Look::Ready(true, _))
     }
 
     fn tell(&mut self, event: Event<Vec<Op>>) {
@@ -292,7 +341,8 @@ impl World {
             [Did::Withdraws(session)] => {
                 let open = self.open.take().expect("a question is open");
                 assert_eq!(open.0, session);
-                assert!(self.stopped.contains(&session) || !self.lives(session));
+                let waits_no_more = self.stopped.contains(&session) || !self.lives(session);
+                assert!(waits_no_more || self.away.contains_key(&session));
                 self.withdrawn = Some(open);
             }
             [Did::Asks(session, first)] => {
@@ -308,9 +358,22 @@ impl World {
                 let slice = self.waiting.remove(next.expect("handed on once"));
                 assert_eq!(slice.first, first, "in a session's order");
                 self.counts[1] += 1;
+                // What fails while its memory is elsewhere the device does not run.
+                let out = self.away.get(&session).is_some_and(|away| away.out);
+                *self.on_device.entry(session).or_default() += usize::from(!out);
                 if let Todo::Submit(submission) = action {
                     self.submitted(&slice, submission);
                 }
+            }
+            [Did::SwapsOut(session)] => {
+                let away = self.away.get_mut(&session).expect("it is to leave");
+                assert!(!std::mem::replace(&mut away.out, true), "once");
+                assert_eq!(self.on_device.get(&session).unwrap_or(&0), &0);
+            }
+            [Did::Wants(session)] => {
+                let away = self.away.get_mut(&session).expect("it is away");
+                assert!(away.out && !std::mem::replace(&mut away.wanted, true));
+                assert!(self.waiting.iter().any(|it| it.session == session));
             }
             _ => unreachable!("one action"),
         }
@@ -327,6 +390,8 @@ impl World {
             assert_eq!(fails(submission), gone, "it waits for nothing");
             return;
         }
+        let away = self.away.contains_key(&slice.session);
+        assert!(!away, "handed on while its memory is elsewhere");
         let Look::Ready(needs, slots) = self.look(slice) else {
             panic!("handed on before it was ready");
         };
@@ -339,12 +404,21 @@ impl World {
         for slice in self.foremost() {
             assert!(!self.stopped.contains(&slice.session), "stopped and waits");
             let waits = match self.look(slice) {
+                _ if self.away.contains_key(&slice.session) => true,
                 Look::NotReady => true,
                 Look::Ready(needs, _) => needs && !slice.answered && self.open.is_some(),
             };
             assert!(waits, "{} waits for nothing", slice.session);
         }
+        for (session, away) in &self.away {
+            let has_none = self.on_device.get(session).unwrap_or(&0) == &0;
+            assert_eq!(away.out, has_none, "it leaves once nothing of it runs");
+            let mut waiting = self.waiting.iter();
+            let waits = waiting.any(|it| it.session == *session);
+            assert_eq!(away.wanted, away.out && (waits || away.wanted));
+        }
         let dispatch = &self.shell.dispatch;
+        assert_eq!(dispatch.has_away(), !self.away.is_empty());
         assert_eq!(
             dispatch.waiting(),
             self.waiting.len(),
@@ -362,6 +436,14 @@ impl World {
     /// Everything becomes ready and every question is answered.
     fn finish(&mut self) {
         for session in 1..=SESSIONS {
+            while self
+                .on_device
+                .get(&session)
+                .is_some_and(|slices| *slices > 0)
+            {
+                self.step(&Step::Complete(session));
+            }
+            self.step(&Step::Return(session));
             for name in 0..IMAGES {
                 self.step(&Step::Prepared(session, name, true));
             }
@@ -400,7 +482,7 @@ fn the_steps_come_to_everything_there_is() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
 
-    let (mut runner, mut seen) = (TestRunner::deterministic(), [0_usize; 5]);
+    let (mut runner, mut seen) = (TestRunner::deterministic(), [0_usize; 7]);
     for _ in 0..100 {
         let steps = steps().new_tree(&mut runner).unwrap().current();
         for action in run(&steps) {
@@ -410,6 +492,8 @@ fn the_steps_come_to_everything_there_is() {
                 Todo::Submit(it) if it.fail_at.is_some() => seen[2] += 1,
                 Todo::Submit(it) if !it.copies.is_empty() => seen[3] += 1,
                 Todo::Submit(it) => seen[4] += usize::from(!it.loaded.is_empty()),
+                Todo::SwapOut { .. } => seen[5] += 1,
+                Todo::Want { .. } => seen[6] += 1,
             }
         }
     }

@@ -217,6 +217,7 @@ impl Shell {
             first,
             refused: None,
             launch_bytes: Vec::new(),
+            later: false,
         }))
     }
 }
@@ -227,6 +228,8 @@ pub(crate) enum Did {
     Asks(u64, OpNumber),
     Withdraws(u64),
     Submits(u64, OpNumber),
+    SwapsOut(u64),
+    Wants(u64),
 }
 
 pub(crate) fn did(actions: &[Todo]) -> Vec<Did> {
@@ -234,6 +237,8 @@ pub(crate) fn did(actions: &[Todo]) -> Vec<Did> {
         Action::Ask(question) => Did::Asks(question.session.0, question.first),
         Action::Withdraw { session } => Did::Withdraws(session.0),
         Action::Submit(it) => Did::Submits(it.start.session.0, it.start.first),
+        Action::SwapOut { session } => Did::SwapsOut(session.0),
+        Action::Want { session, .. } => Did::Wants(session.0),
     });
     did.collect()
 }

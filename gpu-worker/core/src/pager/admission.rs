@@ -1,0 +1,121 @@
+//! The admission of slices: may the next one have the memory that it needs, now?
+
+use bus_schemas::{OpNumber, Place, SessionId, invariant};
+
+use super::Pager;
+use super::need::{MemoryDecision, Need};
+use super::session::Undo;
+use super::sums::Sums;
+use super::tally::{Tally, quota_for_launches};
+
+impl Pager {
+    /// Admits the next slice of a session, from op `first` on, whose ops need this, in op order.
+    pub fn admit(&mut self, first: OpNumber, session: SessionId, needs: &[Need]) -> MemoryDecision {
+        if self.is_overcommitted() {
+            self.update(session, |memory| memory.swap.kept = 0);
+        }
+        let most = self.most(session);
+        let Some(memory) = self.sessions.get_mut(&session) else {
+            return MemoryDecision::Fits;
+        };
+        let Some(tenant) = self.tenants.get_mut(&memory.tenant) else {
+            return MemoryDecision::Fits;
+        };
+        if memory.swap.place != Place::Resident {
+            // It may be kept yet: then that is said.
+            self.want_more(session, 1);
+            return MemoryDecision::Later;
+        }
+        self.granted.clear();
+        let before = memory.sums();
+        let quota = quota_for_launches(tenant, needs);
+        let others = |all: u64, own: u64| all.saturating_sub(own);
+        let mut tally = Tally {
+            capacity: self.capacity,
+            limit: self.limit,
+            most,
+            first_block: self.first_block,
+            first_blocks: self
+                .first_blocks
+                .saturating_sub(self.uncounted - memory.uncounted),
+            uncounted: 0,
+            lacks_first_block: false,
+            quota: tenant.quota,
+            launch_quota: quota,
+            others: (
+                others(self.all.live, before.live),
+                others(tenant.live, before.live),
+            ),
+            beside: (
+                others(self.all.charge, before.charge),
+                others(tenant.charge, before.charge),
+            ),
+            present: others(self.all.present, before.present),
+            peak: memory.live + memory.fixed,
+            fixed_peak: memory.fixed,
+            undo: Undo::of(memory, needs),
+            granted: &mut self.granted,
+            memory,
+        };
+        let refused = needs.iter().try_for_each(|need| tally.take(need)).err();
+        let lacks = tally.lacks_first_block;
+        let (running, undo) = tally.end(first);
+        let uncounted_before = memory.uncounted;
+        memory.running.push_back(running);
+        memory.recharge();
+        let after = memory.sums();
+        let (grown, swells) = (after.charge > before.charge, after.present > before.present);
+        let charge = (
+            self.all.charge - before.charge + after.charge,
+            tenant.charge - before.charge + after.charge,
+        );
+        let present = self.all.present - before.present + after.present;
+        let over = charge.0 > self.limit || charge.1 > quota;
+        // Only what runs or lies on the device can stand in the way: what will be held fits.
+        if lacks || grown && over || swells && present > self.capacity {
+            memory.running.pop_back();
+            memory.recharge();
+            memory.restore(undo);
+            if lacks || grown && over {
+                return MemoryDecision::Wait;
+            }
+            self.want_more(session, after.present - before.present);
+            return MemoryDecision::Later;
+        }
+        tenant.add(before, after);
+        self.all.add(before, after);
+        self.uncounted = self.uncounted - uncounted_before + memory.uncounted;
+        self.check_admitted(session, (before, after), quota);
+        refused.map_or(MemoryDecision::Fits, |(op, failure)| {
+            MemoryDecision::Refused(op, failure)
+        })
+    }
+
+    fn check_admitted(&self, session: SessionId, (before, after): (Sums, Sums), quota: u64) {
+        let Some(tenant) = self.owner(session).and_then(|it| self.tenants.get(it)) else {
+            return;
+        };
+        let (all, limit, capacity) = (&self.all, self.limit, self.capacity);
+        invariant!(
+            I8,
+            all.charge <= limit && (after.charge <= before.charge || tenant.charge <= quota),
+            "{} bytes of {limit} are charged, {} of the tenant's {quota}",
+            all.charge,
+            tenant.charge
+        );
+        let grew = after.live > before.live;
+        invariant!(
+            I8,
+            all.live <= limit && (!grew || tenant.live <= quota),
+            "{} bytes of {limit} will be held, {} of the tenant's {quota}",
+            all.live,
+            tenant.live
+        );
+        invariant!(
+            I8,
+            all.present <= capacity,
+            "{} bytes are on a device of {capacity}",
+            all.present
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! Who leaves the device for others.
+
+use std::cmp::Reverse;
+
+use bus_schemas::{Place, SessionId};
+
+use super::{Pager, SwapAction};
+use crate::Nanos;
+use crate::pager::session::SessionMemory;
+
+/// How long somebody waits before those leave too that have something to run.
+const PATIENCE_NS: Nanos = 200_000_000;
+/// Who came back stays so long at least while it is at work, and so many times as long as its move took.
+const STAY_NS: Nanos = 50_000_000;
+const STAY_MOVES: u64 = 4;
+const MIB: u64 = 1 << 20;
+
+/// For whom others leave.
+#[derive(Debug, Clone, Copy)]
+struct Cause {
+    /// The session, which does not leave itself; none where nobody waits.
+    session: Option<SessionId>,
+    priority: u8,
+    /// It waits for longer than others are left alone.
+    is_late: bool,
+}
+
+impl Pager {
+    /// Has others leave for a session, so that `lack` bytes become free, unless those that leave already
+    /// bring as much.
+    pub(super) fn make_room(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        (lack, since): (u64, Option<Nanos>),
+        actions: &mut Vec<SwapAction>,
+    ) {
+        let priority = self.sessions.get(&session).map_or(4, |it| it.swap.priority);
+        let lack = lack.saturating_sub(self.leaving());
+        let cause = Cause {
+            session: Some(session),
+            priority,
+            is_late: since.is_some_and(|since| now.saturating_sub(since) >= PATIENCE_NS),
+        };
+        let may = self.candidates(now, cause, |_| true);
+        self.evict(now, &may, lack, cause.is_late, actions);
+    }
+
+    /// Has idle sessions leave before anybody waits: where what is committed to those on the device does
+    /// not fit there, and where a tenant is above a quota that was lowered.
+    pub(super) fn relieve(&mut self, now: Nanos, actions: &mut Vec<SwapAction>) {
+        let cause = Cause {
+            session: None,
+            priority: 4,
+            is_late: false,
+        };
+        let on_device = |memory: &&SessionMemory| memory.swap.place != Place::Out;
+        let committed = self.sessions.values().filter(on_device);
+        let committed: u64 = committed.map(|memory| memory.sums().live).sum();
+        let lack = committed.saturating_sub(self.capacity);
+        if lack > self.leaving() {
+            let idle = self.candidates(now, cause, |memory| self.is_idle(now, memory));
+            self.evict(now, &idle, lack - self.leaving(), false, actions);
+        }
+        for tenant in self.over.clone() {
+            let own = |memory: &&SessionMemory| memory.tenant == tenant;
+            let stays = |memory: &&SessionMemory| memory.swap.place == Place::Resident;
+            let held = self.sessions.values().filter(own).filter(stays);
+            let held: u64 = held.map(|memory| memory.charge).sum();
+            let quota = self.tenants.get(&tenant).map_or(0, |holding| holding.quota);
+            if held > quota {
+                let idle = |memory: &SessionMemory| own(&memory) && self.is_idle(now, memory);
+                let idle = self.candidates(now, cause, idle);
+                self.evict(now, &idle, held - quota, false, actions);
+            }
+        }
+    }
+
+    /// Bytes that are on their way out.
+    fn leaving(&self) -> u64 {
+        let leaving = self.sessions.values();
+        let leaving = leaving.filter(|memory| memory.swap.place == Place::Leaving);
+        leaving.map(|memory| memory.charge).sum()
+    }
+
+    pub(super) fn is_idle(&self, now: Nanos, memory: &SessionMemory) -> bool {
+        now.saturating_sub(memory.swap.used_at) >= self.swap.idle_ns
+    }
+
+    /// The sessions that may leave, in the order in which they do: idle ones first, then the less urgent,
+    /// then those that have run nothing for longer.
+    fn candidates(
+        &self,
+        now: Nanos,
+        cause: Cause,
+        which: impl Fn(&SessionMemory) -> bool,
+    ) -> Vec<SessionId> {
+        let pinned = self.pinned();
+        let may = |(id, memory): &(&SessionId, &SessionMemory)| {
+            let there = memory.swap.place == Place::Resident && memory.charge > 0;
+            let other = cause.session != Some(**id) && !memory.closing;
+            there
+                && other
+                && !pinned.contains(id)
+                && which(memory)
+                && self.may_leave(now, memory, cause)
+        };
+        let mut may: Vec<_> = self.sessions.iter().filter(may).collect();
+        may.sort_by_key(|(id, memory)| {
+            let idle = self.is_idle(now, memory);
+            (
+                !idle,
+                Reverse(memory.swap.priority),
+                memory.swap.used_at,
+                **id,
+            )
+        });
+        may.into_iter().map(|(id, _)| *id).collect()
+    }
+
+    fn may_leave(&self, now: Nanos, memory: &SessionMemory, cause: Cause) -> bool {
+        let swap = &memory.swap;
+        if swap.priority == 0 && cause.priority > 0 {
+            return false;
+        }
+        let moved = self.swap.ns_per_mib.saturating_mul(memory.charge / MIB);
+        let stay = STAY_NS.max(moved.saturating_mul(STAY_MOVES));
+        let stayed = swap.came_at == 0 || now.saturating_sub(swap.came_at) >= stay;
+        self.is_idle(now, memory) || (swap.priority >= cause.priority && stayed)
+    }
+
+    /// Has the first of these leave that bring as much as is lacking; nobody where all together do not.
+    fn evict(
+        &mut self,
+        now: Nanos,
+        candidates: &[SessionId],
+        lack: u64,
+        busy_too: bool,
+        actions: &mut Vec<SwapAction>,
+    ) {
+        let charge = |id: &SessionId| self.sessions.get(id).map_or(0, |memory| memory.charge);
+        let mut brought = 0;
+        let enough = candidates.iter().take_while(|id| {
+            let lacks = brought < lack;
+            brought += if lacks { charge(id) } else { 0 };
+            lacks
+        });
+        let leave: Vec<SessionId> = enough.copied().collect();
+        if brought < lack {
+            return;
+        }
+        for session in leave {
+            let memory = self.sessions.get(&session);
+            let rests = memory.is_some_and(|memory| now < memory.swap.rests_until);
+            if rests && !busy_too {
+                continue;
+            }
+            let idle = memory.is_some_and(|memory| self.is_idle(now, memory));
+            self.place(session, Place::Leaving);
+            // Who is idle and has something to run all the same is not idle.
+            let busy_too = busy_too && !idle;
+            actions.push(SwapAction::Out { session, busy_too });
+        }
+    }
+
+    /// The sessions that may not leave, whoever asks: their client or tenant forbids it. Where those
+    /// together leave no room for the largest of the others, the latest of them may.
+    pub(super) fn pinned(&self) -> Vec<SessionId> {
+        let is_pinned = |memory: &SessionMemory| {
+            memory.swap.pinned || self.pinned_tenants.contains(&memory.tenant)
+        };
+        let others = self.sessions.values().filter(|memory| !is_pinned(memory));
+        let largest = others.map(|memory| memory.charge).max().unwrap_or(0);
+        let mut room = self.capacity.saturating_sub(largest);
+        let pinned = self.sessions.iter().filter(|(_, memory)| is_pinned(memory));
+        let fits = pinned.take_while(|(_, memory)| {
+            let fits = memory.charge <= room;
+            room = room.saturating_sub(memory.charge);
+            fits
+        });
+        fits.map(|(id, _)| *id).collect()
+    }
+
+    /// The most that a session may hold: what fits on the device beside those that may not leave for it.
+    pub(in crate::pager) fn most(&self, session: SessionId) -> u64 {
+        if !self.is_overcommitted() {
+            return self.capacity;
+        }
+        let own = self.sessions.get(&session);
+        let priority = own.map_or(4, |memory| memory.swap.priority);
+        let pinned = self.pinned();
+        let others = self.sessions.iter().filter(|(id, _)| **id != session);
+        let (mut stay, mut largest) = (0, 0);
+        for (id, memory) in others {
+            let bytes = memory.sums().live;
+            let stays = pinned.contains(id) || (memory.swap.priority == 0 && priority > 0);
+            if stays {
+                stay += bytes;
+            } else {
+                largest = bytes.max(largest);
+            }
+        }
+        let beside = if pinned.contains(&session) {
+            largest
+        } else {
+            0
+        };
+        self.capacity.saturating_sub(stay + beside)
+    }
+}

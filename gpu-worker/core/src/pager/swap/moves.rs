@@ -1,0 +1,73 @@
+//! Moves of sessions' memory: refused, and ended.
+
+use bus_schemas::{Place, SessionId};
+
+use super::{MoveEnded, Pager, REST_NS};
+use crate::Nanos;
+
+const MIB: u64 = 1 << 20;
+
+impl Pager {
+    /// A session that was to leave had something to run, and stays.
+    pub fn kept(&mut self, now: Nanos, session: SessionId) {
+        self.update(session, |memory| {
+            if memory.swap.place == Place::Leaving {
+                memory.swap.place = Place::Resident;
+                memory.swap.rests_until = now + REST_NS;
+                memory.swap.used_at = now;
+            }
+        });
+    }
+
+    /// A move has ended; one that failed is tried again after a while.
+    pub fn moved(&mut self, now: Nanos, ended: &MoveEnded) {
+        let expected = match ended.out {
+            true => Place::Leaving,
+            false => Place::Coming,
+        };
+        let moved = self.update(ended.session, |memory| {
+            let swap = &mut memory.swap;
+            if swap.place != expected {
+                return false;
+            }
+            swap.place = match ended.out == ended.failed {
+                true => Place::Resident,
+                false => Place::Out,
+            };
+            if ended.failed {
+                swap.rests_until = now + REST_NS;
+            } else if !ended.out {
+                (swap.used_at, swap.came_at) = (now, now);
+            }
+            !ended.failed
+        });
+        if moved == Some(true) {
+            if ended.out {
+                self.left(ended.session);
+            }
+            self.count(ended);
+        }
+    }
+
+    fn count(&mut self, ended: &MoveEnded) {
+        let swap = &mut self.swap;
+        let totals = match ended.out {
+            true => &mut swap.totals.outs,
+            false => &mut swap.totals.ins,
+        };
+        totals.0 += 1;
+        totals.1 += ended.bytes;
+        if ended.bytes >= MIB {
+            let ns = ended.took_ns / (ended.bytes / MIB);
+            swap.ns_per_mib = ((swap.ns_per_mib * 3).saturating_add(ns) / 4).max(1);
+        }
+    }
+
+    /// A session has run something.
+    pub(in crate::pager) fn used(&mut self, now: Nanos, session: SessionId) {
+        if let Some(memory) = self.sessions.get_mut(&session) {
+            memory.swap.used_at = now.max(memory.swap.used_at);
+            memory.swap.rests_until = 0;
+        }
+    }
+}
