@@ -32,7 +32,7 @@ impl Pager {
         &mut self,
         now: Nanos,
         session: SessionId,
-        (lack, since): (u64, Option<Nanos>),
+        (lack, since): (u64, Nanos),
         actions: &mut Vec<SwapAction>,
     ) {
         let priority = self.sessions.get(&session).map_or(4, |it| it.swap.priority);
@@ -40,7 +40,7 @@ impl Pager {
         let cause = Cause {
             session: Some(session),
             priority,
-            is_late: since.is_some_and(|since| now.saturating_sub(since) >= PATIENCE_NS),
+            is_late: now.saturating_sub(since) >= PATIENCE_NS,
         };
         let may = self.candidates(now, cause, |_| true);
         self.evict(now, &may, lack, cause.is_late, actions);
@@ -97,7 +97,9 @@ impl Pager {
     ) -> Vec<SessionId> {
         let pinned = self.pinned();
         let may = |(id, memory): &(&SessionId, &SessionMemory)| {
-            let there = memory.swap.place == Place::Resident && memory.charge > 0;
+            // Who was told that there is room asks for it at once.
+            let there = memory.swap.place == Place::Resident && memory.swap.kept == 0;
+            let there = there && memory.charge > 0;
             let other = cause.session != Some(**id) && !memory.closing;
             there
                 && other

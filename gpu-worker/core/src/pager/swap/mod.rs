@@ -28,6 +28,8 @@ pub(super) struct SessionSwap {
     rests_until: Nanos,
     /// Bytes beside what it has on the device that are kept for it, until it asks for them again.
     pub(in crate::pager) kept: u64,
+    /// Since when it has run nothing for want of memory.
+    waits_since: Option<Nanos>,
 }
 
 /// A session that wants memory on the device: its own back, or more of it.
@@ -37,8 +39,11 @@ struct Want {
     priority: u8,
     /// Bytes that a slice of a session that is there wants beside what is there; 0 for its return.
     more: u64,
-    /// Since when, once that was noticed.
-    since: Option<Nanos>,
+    /// When it began to want that, once that was noticed.
+    began: Option<Nanos>,
+    /// Since when its session has run nothing for want of memory: who came back and lacks more goes on
+    /// waiting where it was.
+    since: Nanos,
 }
 
 /// An action of the pager: something to do with a session's memory.
@@ -130,7 +135,8 @@ impl Pager {
                 session,
                 priority,
                 more: 0,
-                since: Some(now),
+                began: Some(now),
+                since: now,
             }),
         }
         self.set_priority(session, priority);
@@ -146,7 +152,8 @@ impl Pager {
                 session,
                 priority,
                 more,
-                since: None,
+                began: None,
+                since: Nanos::MAX,
             }),
         }
     }
@@ -203,13 +210,18 @@ impl Pager {
     /// asks again.
     fn answer_wants(&mut self, now: Nanos, actions: &mut Vec<SwapAction>) {
         let mut wants = std::mem::take(&mut self.swap.wants);
-        wants.sort_by_key(|want| (want.priority, want.since.unwrap_or(now), want.session));
+        for want in &mut wants {
+            let memory = self.sessions.get_mut(&want.session);
+            let since = memory.map(|memory| *memory.swap.waits_since.get_or_insert(now));
+            want.since = since.unwrap_or(now);
+        }
+        wants.sort_by_key(|want| (want.priority, want.since, want.session));
         wants.retain_mut(|want| {
-            let since = *want.since.get_or_insert(now);
+            let began = *want.began.get_or_insert(now);
             let waits = !self.has_wanted(want);
             if !waits {
                 let session = want.session;
-                self.swap.totals.waited_ns += now.saturating_sub(since);
+                self.swap.totals.waited_ns += now.saturating_sub(began);
                 actions.push(SwapAction::Returned { session });
             }
             waits

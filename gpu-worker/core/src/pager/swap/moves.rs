@@ -68,6 +68,7 @@ impl Pager {
         if let Some(memory) = self.sessions.get_mut(&session) {
             memory.swap.used_at = now.max(memory.swap.used_at);
             memory.swap.rests_until = 0;
+            memory.swap.waits_since = None;
         }
     }
 }
