@@ -1,7 +1,7 @@
 //! The execution of the sequencer's actions: messages, device commands, stored bytes.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use bus_schemas::subject::ToClient;
 use bus_schemas::{
@@ -76,9 +76,8 @@ impl GpuWorker {
                 self.device.command(Command::Close(session));
                 self.release_images(session);
             }
-            Action::Return { session, .. } => {
-                let returned = Event::Returned { session };
-                self.handle_event(returned, &mut Incoming::Nothing);
+            Action::Return { session, priority } => {
+                self.pager.do_send(PagerMessage::Want { session, priority });
             }
             Action::Ended { session } => self.on_ended(session),
             Action::Settled(settled) => {
@@ -192,6 +191,7 @@ impl GpuWorker {
             session: open.session,
             tenant: open.tenant,
             quota: open.quota,
+            priority: open.priority,
         });
         self.device
             .command(Command::Open(open.session, open.window, domain));
@@ -250,6 +250,8 @@ impl GpuWorker {
     }
 
     fn on_beat(&mut self, beat: BeatAction) {
+        let residency = self.residency.lock();
+        let residency = residency.unwrap_or_else(PoisonError::into_inner).clone();
         let message = WorkerBeat {
             v: WIRE_VERSION,
             incarnation: self.identity.incarnation,
@@ -263,10 +265,10 @@ impl GpuWorker {
             group: Some(self.identity.group.clone()),
             exclusive: self.identity.exclusive,
             held: self.resident.load(Ordering::Relaxed),
-            images: self.sent.0.next(HeldImages(self.images.sample())),
-            weights: self.sent.1.next(Weights(self.weights.sample())),
+            images: self.sent.images.next(HeldImages(self.images.sample())),
+            weights: self.sent.weights.next(Weights(self.weights.sample())),
             quotas: Some(self.quotas.of(beat.epoch)),
-            residency: None,
+            residency: residency.and_then(|residency| self.sent.residency.next(residency)),
         };
         let to = self.subjects.beat.clone();
         self.outgoing.publish(to, encode(&message));

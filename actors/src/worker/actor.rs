@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use actix::{Actor, ActorContext, Addr, Context, Handler, StreamHandler};
@@ -12,7 +12,7 @@ use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{
     Code, DeviceProperties, EventTime, Failure, GpuId, HeldImages, Incarnation, OpNumber,
-    SessionId, Tenant, Weights,
+    Residency, SessionId, Tenant, Weights,
 };
 use bytes::Bytes;
 use device::{DeviceInfo, OpResult, OpSpan};
@@ -111,6 +111,14 @@ pub(super) struct Answers {
     pub(super) reported_ns: u64,
 }
 
+/// Parts of heartbeats that are sent when they have changed.
+#[derive(Default)]
+pub(super) struct Sent {
+    pub(super) images: SendOnChange<HeldImages>,
+    pub(super) weights: SendOnChange<Weights>,
+    pub(super) residency: SendOnChange<Residency>,
+}
+
 /// The worker is to finish what it accepted and leave.
 pub(super) struct Drain;
 
@@ -135,8 +143,10 @@ pub(super) struct GpuWorker {
     pub(super) weights: WeightTable,
     /// Which quotas the pager has.
     pub(super) quotas: QuotaList,
-    /// What of `images` and `weights` goes with heartbeats.
-    pub(super) sent: (SendOnChange<HeldImages>, SendOnChange<Weights>),
+    /// What goes with heartbeats when it changes.
+    pub(super) sent: Sent,
+    /// Where sessions' memory is, as the pager last said, for leaders.
+    pub(super) residency: Arc<Mutex<Option<Residency>>>,
     /// Whose sessions may share memory.
     pub(super) sharing: SharingDomains,
     pub(super) device: DeviceThread,

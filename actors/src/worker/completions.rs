@@ -104,6 +104,10 @@ impl GpuWorker {
             held.events.add(answers.events);
         }
         self.settle_images(completion.session);
+        if self.dispatch.has_away() {
+            let session = completion.session;
+            self.dispatch.handle(dispatch::Event::Completed { session });
+        }
         self.completed_at = self.now();
         let kernels = completion.kernels.iter();
         SliceUsage {
@@ -129,6 +133,10 @@ impl GpuWorker {
                     // What the pager receives last of a session holds, so it gets all in order.
                     self.send_uses(&mut uses);
                     self.pager.do_send(PagerMessage::Recharged(changed, saved));
+                }
+                DeviceEvent::Moved(moves, used) => {
+                    self.send_uses(&mut uses);
+                    self.on_moved(moves, used);
                 }
                 DeviceEvent::Prepared(hash, answer) => {
                     self.on_prepared(hash, answer);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bus_schemas::{Failure, ModuleHash, SessionId, Tenant};
-use device::{Completion, PreparedModule};
+use device::{Completion, Moved, PreparedModule, SwapUse};
 
 /// Something that the device has done.
 pub(super) enum DeviceEvent {
@@ -13,6 +13,8 @@ pub(super) enum DeviceEvent {
     /// Processor time that preparing an image of a tenant took.
     Compiled(Tenant, Duration),
     Completed(Completion),
+    /// Moves of sessions' memory that have ended, and how full the swap space is.
+    Moved(Vec<Moved>, SwapUse),
     /// What sessions are charged now, and the bytes saved by sharing.
     Recharged(Vec<(SessionId, u64)>, u64),
 }

@@ -14,7 +14,7 @@ use super::compiler::{CompileLimits, CompilerThreads};
 use super::device_event::DeviceEvent;
 use actix::Recipient;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Tenant, Window};
-use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, SharingDomain, Slice};
+use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, SharingDomain, Slice, SwapUse};
 
 /// Longest stretch of device work between two looks at the commands.
 const BUDGET: Duration = Duration::from_micros(100);
@@ -24,6 +24,9 @@ const AWAKE: Duration = Duration::from_micros(200);
 /// How long there is nothing to do before the device does a little of what nobody waits for, and
 /// between two times: it takes a hundredth of a core or two, and only while there is some.
 const TEND: Duration = Duration::from_millis(5);
+/// Between two looks at moves of memory while there is nothing to run, and between two reports of them.
+const MOVES: Duration = Duration::from_millis(1);
+const PROGRESS: Duration = Duration::from_millis(50);
 /// Commands on their way to the thread.
 const COMMANDS: usize = 1_024;
 
@@ -39,6 +42,9 @@ pub(super) enum Command {
     Cancel(ModuleHash),
     Forget(ModuleHash),
     Submit(Slice),
+    /// Move a session's memory to the swap space, or back: see [`Device::swap_out`].
+    SwapOut(SessionId),
+    SwapIn(SessionId),
     /// Something is likely to come soon.
     Wake,
 }
@@ -49,6 +55,7 @@ impl Command {
         match self {
             Self::Submit(slice) => Some(slice.priority),
             Self::Open(..) | Self::Stop(..) | Self::Close(_) | Self::Prepare(..) => None,
+            Self::SwapOut(_) | Self::SwapIn(_) => None,
             Self::Forget(_) | Self::Cancel(_) | Self::Wake => Some(u8::MAX),
         }
     }
@@ -91,6 +98,8 @@ pub(super) struct DeviceStart {
     compiler: Option<Arc<dyn Compiler>>,
     thread: JoinHandle<()>,
     pub(super) info: DeviceInfo,
+    /// How much swap space it has.
+    pub(super) swap: Option<SwapUse>,
 }
 
 impl DeviceStart {
@@ -107,7 +116,8 @@ impl DeviceStart {
             };
             let info = device.info().clone();
             let spares = device.spares().unwrap_or_default();
-            let parts = (info, device.interrupt(), spares, device.compiler());
+            let swap = device.swap_use();
+            let parts = (info, device.interrupt(), spares, device.compiler(), swap);
             let waits = answer.send(Ok(parts)).is_ok();
             if waits && let Ok(sender) = attached.recv() {
                 DeviceLoop::new(device.as_mut(), &received, sender).run();
@@ -118,7 +128,7 @@ impl DeviceStart {
             .name("device".into())
             .spawn(body)
             .map_err(|error| failed(format!("the device's thread does not start: {error}")))?;
-        let (info, interrupt, spares, compiler) = made
+        let (info, interrupt, spares, compiler, swap) = made
             .recv()
             .map_err(|_| failed("the device's thread died while it made the device".into()))??;
         Ok(Self {
@@ -132,6 +142,7 @@ impl DeviceStart {
             compiler,
             thread,
             info,
+            swap,
         })
     }
 
@@ -271,6 +282,10 @@ struct DeviceLoop<'a> {
     completions: Vec<Completion>,
     /// Sessions of which a slice has failed: nothing of them runs any more.
     broken: BTreeSet<SessionId>,
+    /// Memory is being moved.
+    moves: bool,
+    /// When it was told last how far that is.
+    told_at: Instant,
 }
 
 impl<'a> DeviceLoop<'a> {
@@ -287,6 +302,8 @@ impl<'a> DeviceLoop<'a> {
             events: Vec::new(),
             completions: Vec::new(),
             broken: BTreeSet::new(),
+            moves: false,
+            told_at: Instant::now(),
         }
     }
 
@@ -325,6 +342,7 @@ impl<'a> DeviceLoop<'a> {
 
     /// Sends what was done; behind it what sessions are charged now, because of it.
     fn send_events(&mut self) {
+        self.look_at_moves();
         let mut changed = Vec::new();
         self.device.recharged(&mut changed);
         if !changed.is_empty() {
@@ -334,6 +352,22 @@ impl<'a> DeviceLoop<'a> {
         if !self.events.is_empty() {
             self.sender.send(&mut self.events);
         }
+    }
+
+    /// Tells of moves that have ended, and now and then how far the others are.
+    fn look_at_moves(&mut self) {
+        if !self.moves {
+            return;
+        }
+        let mut ended = Vec::new();
+        self.moves = self.device.moved(&mut ended);
+        let now = Instant::now();
+        let used = self.device.swap_use().unwrap_or_default();
+        if ended.is_empty() && now < self.told_at + PROGRESS {
+            return;
+        }
+        self.told_at = now;
+        self.events.push(DeviceEvent::Moved(ended, used));
     }
 
     /// The next command: looked for a little while, then waited for. Meanwhile the device does what
@@ -348,10 +382,15 @@ impl<'a> DeviceLoop<'a> {
             }
         }
         loop {
-            match self.commands.recv_timeout(TEND) {
+            let wait = if self.moves { MOVES } else { TEND };
+            match self.commands.recv_timeout(wait) {
                 Ok(command) => return Some(command),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.moves {
+                self.send_events();
+                continue;
             }
             let more = self.device.tend();
             self.send_events();
@@ -391,6 +430,14 @@ impl<'a> DeviceLoop<'a> {
                 });
             }
             Command::Submit(slice) => self.device.submit(slice),
+            Command::SwapOut(session) => {
+                self.device.swap_out(session);
+                self.moves = true;
+            }
+            Command::SwapIn(session) => {
+                self.device.swap_in(session);
+                self.moves = true;
+            }
             // A device that prepares images itself has done so when this is read.
             Command::Cancel(_) | Command::Wake => {}
         }

@@ -40,6 +40,10 @@ impl GpuWorker {
                     self.pager.do_send(PagerMessage::Withdraw { session })
                 }
                 Action::Submit(submission) => self.submit(submission),
+                Action::SwapOut { session } => self.device.command(Command::SwapOut(session)),
+                Action::Want { session, priority } => {
+                    self.pager.do_send(PagerMessage::Want { session, priority });
+                }
             }
         }
     }

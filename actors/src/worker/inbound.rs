@@ -103,7 +103,8 @@ impl GpuWorker {
     fn on_quotas(&mut self, payload: &[u8]) -> Result<(), MessageError> {
         let quotas: Quotas = decode(payload)?;
         if self.core.obeys(quotas.epoch, quotas.leader) && self.quotas.take(&quotas) {
-            self.pager.do_send(PagerMessage::Quotas(quotas.quotas));
+            self.pager
+                .do_send(PagerMessage::Quotas(quotas.quotas, quotas.pinned));
         }
         Ok(())
     }

@@ -29,6 +29,7 @@ mod settings;
 mod sharing_domains;
 mod spans;
 mod stager;
+mod swap;
 mod usage_appender;
 
 use std::collections::{HashMap, VecDeque};
@@ -39,7 +40,7 @@ use std::time::{Duration, Instant};
 use actix::{Actor, AsyncContext, Context};
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{Failure, Incarnation};
-use device::DeviceInfo;
+use device::{DeviceInfo, SwapUse};
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
 use gpu_worker_core::{
@@ -55,7 +56,7 @@ pub use sharing_domains::Share;
 
 use crate::publisher::BusPublisher;
 use crate::timer::Timer;
-use actor::{Drain, GpuWorker, Identity, OwnSubjects};
+use actor::{Drain, GpuWorker, Identity, OwnSubjects, Sent};
 use bus::{BusError, BusSettings, ConnectionChange, connect, random_id};
 use device_thread::DeviceStart;
 use evidence::Evidence;
@@ -181,7 +182,7 @@ struct Parts {
 impl Parts {
     fn pager(
         &self,
-        info: &DeviceInfo,
+        (info, limit): (&DeviceInfo, u64),
         worker: &actix::Addr<GpuWorker>,
         began: Instant,
     ) -> VramPager {
@@ -194,7 +195,9 @@ impl Parts {
         let (client, subjects) = (&self.client, &self.subjects);
         let meter = Meter::new(0, incarnation, gpu, info.units, !info.overlaps);
         let (block, blocks) = (device::FIRST_BLOCK, device::FIRST_BLOCKS);
-        let pager = Pager::new(capacity).with_first_block(block, blocks);
+        let pager = Pager::new(capacity)
+            .with_first_block(block, blocks)
+            .with_swap(limit, nanos_of(self.settings.swap_idle));
         VramPager {
             resources: Resources::new(pager, meter, device::SMALL_LAUNCH),
             began,
@@ -203,6 +206,7 @@ impl Parts {
             usage: subjects.usage(incarnation).into(),
             measured: subjects.measured(incarnation).into(),
             worker: worker.clone().recipient(),
+            swap: worker.clone().recipient(),
             telemetry: self.settings.telemetry.clone(),
             gpu,
             incarnation,
@@ -210,6 +214,7 @@ impl Parts {
             kernels: KernelRecords::start(client.clone(), subjects),
             metering: self.settings.metering,
             resident: Arc::default(),
+            residency: Arc::default(),
         }
     }
 
@@ -223,7 +228,8 @@ impl Parts {
             small_launch: device::SMALL_LAUNCH,
             launch_bytes: bus_schemas::limits::LAUNCH_BYTES,
         };
-        let pager = self.pager(&device.info, &address, began);
+        let limit = memory_limit(&self.settings, device.info.capacity, device.swap);
+        let pager = self.pager((&device.info, limit), &address, began);
         let identity = self.identity;
         let config = Config {
             preemptive: device.info.preemptive,
@@ -250,9 +256,10 @@ impl Parts {
             images: ImageTable::default(),
             names: Names::default(),
             resident: Arc::clone(&pager.resident),
+            residency: Arc::clone(&pager.residency),
             weights: WeightTable::default(),
             quotas: QuotaList::default(),
-            sent: Default::default(),
+            sent: Sent::default(),
             sharing: SharingDomains::new(self.settings.share),
             device: device.serve(address.recipient(), self.settings.compile),
             pager: pager.start(),
@@ -272,6 +279,27 @@ impl Parts {
             left: None,
         }))
     }
+}
+
+/// Bytes that sessions may hold together, swapped out or not: what overcommitting allows, as far as the
+/// swap space could hold all of it. Then whoever must leave can.
+fn memory_limit(settings: &WorkerSettings, capacity: u64, swap: Option<SwapUse>) -> u64 {
+    let wanted = capacity / 100 * u64::from(settings.overcommit.max(100));
+    let space = swap.map_or(0, |swap| swap.memory.1.saturating_add(swap.file.1));
+    let limit = wanted.min(space).max(capacity);
+    if limit < wanted {
+        tracing::warn!(
+            limit,
+            wanted,
+            space,
+            "the swap space is smaller than what sessions may hold together: they may hold less"
+        );
+    }
+    limit
+}
+
+fn nanos_of(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Until the worker has left; asks it to when `shutdown` comes.

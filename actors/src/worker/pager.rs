@@ -1,24 +1,27 @@
 //! The VramPager actor: owns the memory of one device and the meter of its use.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use actix::{Actor, AsyncContext, Context, Handler, Recipient};
 use async_nats::Subject;
 use bus_schemas::subject::{Subjects, ToClient};
 use bus_schemas::{
-    GpuId, Incarnation, KernelName, MemoryRequest, OpNumber, SessionId, Tenant, TenantQuota, encode,
+    GpuId, Incarnation, KernelName, MemoryRequest, OpNumber, Residency, SessionId, Tenant,
+    TenantQuota, encode,
 };
 use gpu_worker_core::Resources;
 use gpu_worker_core::dispatch::{Claim, ClaimAnswer};
 use gpu_worker_core::ledger::{Cut, KernelRan};
 use gpu_worker_core::memory_report::PageLimits;
 use gpu_worker_core::meter::{SliceUse, fold};
+use gpu_worker_core::pager::{MoveEnded, SwapUse};
 use gpu_worker_core::resources::CompletedSlice;
 
 use super::kernel_records::KernelRecords;
+use super::swap::SwapOrder;
 use super::usage_appender::UsageAppender;
 use crate::publisher::BusPublisher;
 use crate::timer::nanos;
@@ -43,6 +46,7 @@ pub(super) enum PagerMessage {
         session: SessionId,
         tenant: Tenant,
         quota: u64,
+        priority: u8,
     },
     /// A session has ended.
     Close { session: SessionId },
@@ -61,8 +65,14 @@ pub(super) enum PagerMessage {
     },
     /// Somebody asks what the memory is held for.
     Status(StatusAsked),
-    /// What tenants may hold from now on, as the leader says.
-    Quotas(Vec<TenantQuota>),
+    /// What tenants may hold from now on, and which are never swapped out, as the leader says.
+    Quotas(Vec<TenantQuota>, Vec<Tenant>),
+    /// A session's memory is wanted on the device; answered by a [`SwapOrder`].
+    Want { session: SessionId, priority: u8 },
+    /// A session that was to be swapped out has something to run.
+    Kept { session: SessionId },
+    /// Moves have ended, each with what its session is charged now.
+    Moved(Vec<(MoveEnded, u64)>, SwapUse),
     /// Slices have completed; the last done report that was made of them.
     Completed(Vec<SliceUsage>, u64),
     /// What sessions are charged now, by what others did, and the bytes saved by sharing.
@@ -139,6 +149,7 @@ pub(super) struct VramPager {
     pub(super) usage: Subject,
     pub(super) measured: Subject,
     pub(super) worker: Recipient<Admitted>,
+    pub(super) swap: Recipient<SwapOrder>,
     pub(super) telemetry: Telemetry,
     pub(super) gpu: GpuId,
     pub(super) incarnation: Incarnation,
@@ -148,6 +159,8 @@ pub(super) struct VramPager {
     pub(super) metering: Duration,
     /// Memory that sessions hold, for the heartbeats.
     pub(super) resident: Arc<AtomicU64>,
+    /// Where their memory is, likewise.
+    pub(super) residency: Arc<Mutex<Option<Residency>>>,
 }
 
 impl VramPager {
@@ -162,6 +175,20 @@ impl VramPager {
         }
     }
 
+    /// Has moved what is to be moved now.
+    fn swap(&mut self, now: u64) {
+        for action in self.resources.swap_actions(now) {
+            self.swap.do_send(SwapOrder(action));
+        }
+        if self.resources.is_overcommitted() {
+            let report = self.resources.residency_report();
+            *self
+                .residency
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = report;
+        }
+    }
+
     fn publish_usage(&mut self) {
         let mut usage = self.resources.usage(self.now());
         self.telemetry.meters().usage(self.gpu, &usage);
@@ -172,11 +199,12 @@ impl VramPager {
 
     fn measure_memory(&self) {
         let memory = self.resources.tenants_memory().into_iter();
-        let readings = memory.map(|(tenant, has)| {
+        let readings = memory.map(|(tenant, (has, swapped))| {
             let reading = MemoryReading {
                 total: has.total,
                 held: has.held,
                 free: has.free,
+                swapped,
             };
             (tenant, reading)
         });
@@ -237,7 +265,11 @@ impl Actor for VramPager {
             pager.outgoing.catch_up();
             pager.publish_usage();
         });
-        ctx.run_interval(MEMORY, |pager, _| pager.publish_memory(pager.now()));
+        ctx.run_interval(MEMORY, |pager, _| {
+            let now = pager.now();
+            pager.publish_memory(now);
+            pager.swap(now);
+        });
         ctx.run_interval(MEASURED, |pager, _| pager.publish_measured());
         ctx.run_interval(self.metering, |pager, _| pager.cut(false));
         ctx.run_interval(RECORDS, |pager, _| {
@@ -259,8 +291,10 @@ impl Handler<PagerMessage> for VramPager {
                 session,
                 tenant,
                 quota,
+                priority,
             } => {
                 self.resources.open(now, session, &tenant, quota);
+                self.resources.set_priority(session, priority);
             }
             PagerMessage::Close { session } => {
                 let answer = self.resources.close(now, session);
@@ -270,7 +304,20 @@ impl Handler<PagerMessage> for VramPager {
                 let answer = self.resources.ask(claim);
                 self.answer(answer);
             }
-            PagerMessage::Quotas(quotas) => self.resources.set_quotas(now, quotas),
+            PagerMessage::Quotas(quotas, pinned) => {
+                self.resources.set_quotas(now, quotas, pinned);
+            }
+            PagerMessage::Want { session, priority } => {
+                self.resources.want(now, session, priority);
+            }
+            PagerMessage::Kept { session } => self.resources.kept(now, session),
+            PagerMessage::Moved(moves, used) => {
+                self.resources.swap_used(used);
+                for (ended, resident) in moves {
+                    let answer = self.resources.moved(now, &ended, resident);
+                    self.answer(answer);
+                }
+            }
             PagerMessage::Withdraw { session } => self.resources.withdraw(session),
             PagerMessage::Closing { session } => self.resources.closing(session),
             PagerMessage::Request {
@@ -290,6 +337,9 @@ impl Handler<PagerMessage> for VramPager {
                 let answer = self.resources.completed(now, slices);
                 self.resources.reported(reports);
                 self.answer(answer);
+                if !self.resources.has_wants() {
+                    return self.published(now);
+                }
             }
             PagerMessage::Recharged(changed, saved) => {
                 return self.resources.recharged(now, &changed, saved);
@@ -305,6 +355,14 @@ impl Handler<PagerMessage> for VramPager {
                 self.cut(true);
             }
         }
+        self.swap(now);
+        self.published(now);
+    }
+}
+
+impl VramPager {
+    /// Answers whoever can be answered now, and notes what is held.
+    fn published(&mut self, now: u64) {
         self.publish_memory(now);
         let charged = self.resources.charged();
         self.resident.store(charged, Ordering::Relaxed);

@@ -28,6 +28,11 @@ pub struct WorkerSettings {
     pub exclusive: bool,
     /// With whom sessions share what they hold alike.
     pub share: Share,
+    /// What sessions may hold together, percent of what fits on the device: above 100 what does not fit
+    /// is swapped out.
+    pub overcommit: u32,
+    /// A session that ran nothing for so long is idle, and leaves the device first.
+    pub swap_idle: Duration,
     /// Between two blocks of usage.
     pub metering: Duration,
     /// Where a line is appended for every position that ended.
@@ -53,6 +58,8 @@ impl WorkerSettings {
             group: None,
             exclusive: false,
             share: Share::default(),
+            overcommit: 100,
+            swap_idle: Duration::from_secs(1),
             metering: Duration::from_secs(1),
             evidence: None,
             sequencer: Config::default(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bus_schemas::{GpuId, GpuPosition, OpNumber, SessionId, Tenant};
-use device::Completion;
+use device::{Completion, Moved};
 use gpu_worker_core::sequencer::StartAction;
 
 use telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
@@ -112,6 +112,37 @@ impl Spans {
             self.telemetry.finish_child(parent, span);
         }
         traced.trail.through(start.last).for_each(drop);
+    }
+
+    /// A session's memory has moved.
+    pub(super) fn moved(&self, moved: &Moved) {
+        let Some(traced) = self.sessions.get(&moved.session) else {
+            return;
+        };
+        let (bytes, took) = (moved.bytes, moved.took);
+        traced.meters.moved(self.gpu, moved.out, bytes, took);
+        let waits = traced.trail.first().filter(|_| !moved.out);
+        let Some(parent) = waits.and_then(|mark| mark.context) else {
+            return;
+        };
+        let end = Instant::now();
+        let span = Span {
+            name: SpanName::Swap,
+            context: parent,
+            parent: None,
+            start: end.checked_sub(took).unwrap_or(end),
+            end,
+            tenant: traced.tenant.as_str(),
+            session: moved.session,
+            gpu: Some(self.gpu),
+            epoch: 0,
+            position: 0,
+            ops: 0,
+            launches: 0,
+            device_ns: 0,
+            error: None,
+        };
+        self.telemetry.finish_child(parent, span);
     }
 
     fn take(&mut self, position: GpuPosition) -> Option<(StartAction, Instant)> {

@@ -181,7 +181,7 @@ fn span_data(span: &Span<'_>, scope: InstrumentationScope) -> SpanData {
     let at = |instant: Instant| wall - now.saturating_duration_since(instant);
     let span_kind = match span.name {
         SpanName::Request => SpanKind::Client,
-        SpanName::Queue | SpanName::Execute => SpanKind::Server,
+        SpanName::Queue | SpanName::Execute | SpanName::Swap => SpanKind::Server,
     };
     SpanData {
         span_context: span_context(span.context),

@@ -19,6 +19,12 @@ pub(crate) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
         request: histogram("warploom.request.duration", "request, first op to answer"),
         queue: histogram("warploom.queue.duration", "intent received to granted"),
         execute: histogram("warploom.execute.duration", "slice started to done"),
+        swap: histogram("warploom.swap.duration", "move of a session's memory"),
+        swapped: meter
+            .u64_counter("warploom.swap.bytes")
+            .with_unit("By")
+            .with_description("bytes of sessions' memory that were moved")
+            .build(),
         takeover: histogram("warploom.takeover.duration", "leader missed to first grant"),
     });
     let instruments = Instruments { meter, meters };
@@ -232,7 +238,7 @@ impl Instruments<'_> {
     /// What tenants have of a worker's device's memory now.
     fn memory(&self) {
         type Of = fn(MemoryReading) -> u64;
-        let rows: [(&'static str, &'static str, Of); 3] = [
+        let rows: [(&'static str, &'static str, Of); 4] = [
             (
                 "warploom.vram.total",
                 "bytes that a tenant may hold",
@@ -247,6 +253,11 @@ impl Instruments<'_> {
                 "warploom.vram.free",
                 "bytes that a tenant may still allocate",
                 |it| it.free,
+            ),
+            (
+                "warploom.vram.swapped",
+                "bytes of a tenant's sessions that are swapped out",
+                |it| it.swapped,
             ),
         ];
         for (name, description, of) in rows {

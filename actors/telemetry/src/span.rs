@@ -15,6 +15,8 @@ pub enum SpanName {
     Queue,
     /// Worker: from the start of a slice's first op to the end of its last.
     Execute,
+    /// Worker: while a session's memory came back to the device, of the first op that waited for it.
+    Swap,
 }
 
 impl SpanName {
@@ -25,6 +27,7 @@ impl SpanName {
             Self::Request => "request",
             Self::Queue => "queue",
             Self::Execute => "execute",
+            Self::Swap => "swap",
         }
     }
 }

@@ -75,6 +75,12 @@ impl Trail {
         self.marks.get(after).filter(|mark| mark.first <= op)
     }
 
+    /// The oldest ops that are not through.
+    #[must_use]
+    pub fn first(&self) -> Option<&TrailMark> {
+        self.marks.front()
+    }
+
     /// The ops up to `last` are through: gives the marks that are so now, oldest first, and
     /// forgets them. What is not taken from the iterator is kept.
     pub fn through(&mut self, last: OpNumber) -> impl Iterator<Item = TrailMark> + '_ {

@@ -131,6 +131,7 @@ fn measures(role: Role, telemetry: &Telemetry) {
                 total: 8 << 30,
                 held: (3 << 30) + 256,
                 free: 2 << 30,
+                swapped: 1 << 30,
             };
             meters.memory(1, [(tenant, reading)].into());
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    GpuId, Incarnation, MemoryStatus, SessionId, SessionMemoryStatus, Tenant, TenantMemoryStatus,
-    WIRE_VERSION, limits,
+    GpuId, Incarnation, MemoryStatus, SessionId, SessionMemoryStatus, SwapStatus, Tenant,
+    TenantMemoryStatus, WIRE_VERSION, limits,
 };
 
 use crate::busy::BusyTimes;
@@ -54,6 +54,7 @@ impl MemoryReport<'_> {
             }
             self.add(tenant, &mut status, most);
         }
+        self.add_swap(&mut status);
         status
     }
 
@@ -64,6 +65,15 @@ impl MemoryReport<'_> {
         let mut status = self.status(memory.unwrap_or_default());
         if memory.is_some() {
             self.add(tenant, &mut status, PageLimits::default());
+            self.add_swap(&mut status);
+        }
+        if let Some(swap) = &mut status.swap {
+            // What others do is not theirs to know.
+            *swap = SwapStatus {
+                limit: swap.limit,
+                sessions: std::mem::take(&mut swap.sessions),
+                ..SwapStatus::default()
+            };
         }
         status
     }
@@ -82,6 +92,11 @@ impl MemoryReport<'_> {
             more: false,
             swap: None,
         }
+    }
+
+    fn add_swap(&self, status: &mut MemoryStatus) {
+        let sessions = status.sessions.iter().map(|session| &session.session);
+        status.swap = self.pager.swap_status(sessions);
     }
 
     /// Adds a tenant, and as many of its sessions as there is room for.

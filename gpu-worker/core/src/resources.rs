@@ -16,7 +16,7 @@ use crate::dispatch::{Claim, ClaimAnswer, Claims};
 use crate::ledger::Cut;
 use crate::memory_report::MemoryReport;
 use crate::meter::SliceUse;
-use crate::pager::{MemoryAction, MemoryRequested, MoveEnded, SwapAction, TenantMemory};
+use crate::pager::{MemoryAction, MemoryRequested, MoveEnded, SwapAction, SwapUse, TenantMemory};
 use crate::{Meter, Nanos, Pager};
 
 /// A slice that has completed, to its end or to a fault.
@@ -103,6 +103,34 @@ impl Resources {
         self.pager.moved(now, ended);
         self.pager.recharged(now, &[(ended.session, resident)]);
         self.claims.ask_again(&mut self.pager)
+    }
+
+    /// How full the device says that the swap space is.
+    pub fn swap_used(&mut self, used: SwapUse) {
+        self.pager.swap_used(used);
+    }
+
+    /// The priority of a session's tenant, 0 (highest) to 4.
+    pub fn set_priority(&mut self, session: SessionId, priority: u8) {
+        self.pager.set_priority(session, priority);
+    }
+
+    /// Whether sessions may hold more than fits on the device.
+    #[must_use]
+    pub fn is_overcommitted(&self) -> bool {
+        self.pager.is_overcommitted()
+    }
+
+    /// Bytes that a session has allocated, wherever they are.
+    #[must_use]
+    pub fn held(&self, session: SessionId) -> u64 {
+        self.pager.held(session)
+    }
+
+    /// Whether somebody waits for memory on the device.
+    #[must_use]
+    pub fn has_wants(&self) -> bool {
+        self.pager.has_wants()
     }
 
     /// What is to be moved now: to be asked after whatever happened, and now and then.
@@ -239,14 +267,15 @@ impl Resources {
         }
     }
 
-    /// What each tenant that has sessions here has of the memory.
+    /// What each tenant that has sessions here has of the memory, and how much of that is swapped out.
     #[must_use]
-    pub fn tenants_memory(&self) -> BTreeMap<Tenant, TenantMemory> {
-        let tenants = self.pager.tenants_after(None).map(|(tenant, _)| tenant);
-        let memory = |tenant: &Tenant| self.pager.tenant_memory(tenant);
-        tenants
-            .filter_map(|tenant| Some((tenant.clone(), memory(tenant)?)))
-            .collect()
+    pub fn tenants_memory(&self) -> BTreeMap<Tenant, (TenantMemory, u64)> {
+        let tenants = self.pager.tenants_after(None);
+        let memory = tenants.filter_map(|(tenant, sessions)| {
+            let memory = self.pager.tenant_memory(tenant)?;
+            Some((tenant.clone(), (memory, self.pager.swapped(sessions))))
+        });
+        memory.collect()
     }
 
     /// Everything used up to now. The latest message of an incarnation says all.

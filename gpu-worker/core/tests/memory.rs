@@ -296,7 +296,7 @@ proptest! {
                     }
                     match decision {
                         MemoryDecision::Fits => holder.slices.push_back((position, slice)),
-                        MemoryDecision::Wait => {
+                        MemoryDecision::Wait | MemoryDecision::Later => {
                             let busy = holders.values().any(|h| !h.slices.is_empty());
                             prop_assert!(busy, "nothing to wait for");
                         }

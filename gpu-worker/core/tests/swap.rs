@@ -219,10 +219,10 @@ impl World {
     }
 
     fn on_device(&self) -> u64 {
-        let there = self.sessions.iter().filter(|(id, _)| {
-            let row = self.pager.residency_of(SessionId(**id));
-            row.is_none_or(|row| row.place != Place::Out)
-        });
+        let there = self
+            .sessions
+            .iter()
+            .filter(|(id, _)| self.pager.place_of(SessionId(**id)) != Place::Out);
         there.map(|(_, session)| session.held).sum()
     }
 

@@ -59,6 +59,16 @@ impl TenantMeters {
         }
     }
 
+    /// A session's memory has moved: out of the device, or back.
+    pub fn moved(&self, gpu: GpuId, out: bool, bytes: u64, time: Duration) {
+        if let Some(durations) = self.durations.get() {
+            let direction = KeyValue::new("warploom.direction", if out { "out" } else { "in" });
+            let attributes = [self.tenant.clone(), gpu_attribute(gpu), direction];
+            durations.swap.record(time.as_secs_f64(), &attributes);
+            durations.swapped.add(bytes, &attributes);
+        }
+    }
+
     /// Request times so far.
     #[must_use]
     pub fn requests(&self) -> Histogram {

@@ -13,6 +13,8 @@ pub(crate) struct Durations {
     pub(crate) request: metrics::Histogram<f64>,
     pub(crate) queue: metrics::Histogram<f64>,
     pub(crate) execute: metrics::Histogram<f64>,
+    pub(crate) swap: metrics::Histogram<f64>,
+    pub(crate) swapped: metrics::Counter<u64>,
     pub(crate) takeover: metrics::Histogram<f64>,
 }
 

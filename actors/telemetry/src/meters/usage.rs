@@ -62,6 +62,8 @@ pub struct MemoryReading {
     pub held: u64,
     /// That it may still allocate.
     pub free: u64,
+    /// Of its sessions that are swapped out.
+    pub swapped: u64,
 }
 
 /// A tenant's target and how it is met, as its leader counts.

@@ -51,6 +51,7 @@ fn what_waits_is_answered_once_there_is_room() {
         first: 1,
         refused: None,
         launch_bytes: Vec::new(),
+        later: false,
     };
     assert_eq!(answer, Some(fits));
     assert!(!claims.is_waiting());

@@ -33,6 +33,8 @@ enum Step {
     /// The session's oldest transfer becomes whole.
     Whole(u64),
     Answer(bool),
+    /// The pager is to be asked again.
+    Later,
     /// An answer to a question that was withdrawn.
     Late,
     Stop(u64),
@@ -68,6 +70,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         24 => session.clone().prop_map(Step::Whole),
         24 => prop::bool::weighted(0.2).prop_map(Step::Answer),
         2 => Just(Step::Late),
+        4 => Just(Step::Later),
         1 => session.clone().prop_map(Step::Stop),
         2 => Just(Step::StopAsked),
         1 => session.clone().prop_map(Step::Gone),
@@ -84,6 +87,8 @@ struct Waiting {
     first: OpNumber,
     ops: Vec<Op>,
     answered: bool,
+    /// The pager is to be asked again once that is said.
+    deferred: bool,
 }
 
 /// A session whose memory is away: whether the device was told, and whether somebody said that a slice
@@ -180,6 +185,20 @@ impl World {
                     self.answer(of, Some(of.1));
                 }
             }
+            Step::Later => {
+                if let Some(of) = self.open.take() {
+                    let mut waiting = self.waiting.iter_mut();
+                    let slice = waiting.find(|slice| (slice.session, slice.first) == of);
+                    slice.expect("it waits").deferred = true;
+                    self.tell(Event::Admitted(ClaimAnswer {
+                        session: SessionId(of.0),
+                        first: of.1,
+                        refused: None,
+                        launch_bytes: Vec::new(),
+                        later: true,
+                    }));
+                }
+            }
             Step::Stop(session) if self.lives(session) => {
                 self.stopped.insert(session);
                 let (session, why) = (SessionId(session), failure(Code::SessionGone));
@@ -202,6 +221,7 @@ impl World {
             Step::Leave(session) if self.lives(session) => {
                 if !self.away.contains_key(&session) {
                     self.away.insert(session, Away::default());
+                    self.look_again(session);
                     let waiting = self.waiting.iter().filter(|it| it.session == session);
                     let running = waiting.count() + self.on_device.get(&session).unwrap_or(&0);
                     let session = SessionId(session);
@@ -217,14 +237,21 @@ impl World {
                 }
             }
             Step::Return(session) => {
-                if self.away.get(&session).is_some_and(|away| away.out) {
+                // It is on the device, or was all the time.
+                if self.away.get(&session).is_none_or(|away| away.out) {
                     self.away.remove(&session);
+                    self.look_again(session);
                     let session = SessionId(session);
                     self.tell(Event::Returned { session });
                 }
             }
             _ => {}
         }
+    }
+
+    fn look_again(&mut self, session: u64) {
+        let own = self.waiting.iter_mut().filter(|it| it.session == session);
+        own.for_each(|slice| slice.deferred = false);
     }
 
     fn start(&mut self, session: u64, whats: &[What]) {
@@ -261,6 +288,7 @@ impl World {
                 first,
                 ops: ops.clone(),
                 answered: false,
+                deferred: false,
             });
         } else {
             self.counts[2] += 1;
@@ -320,7 +348,10 @@ impl World {
     /// Whether it would be asked about if no question were open.
     fn wants_memory(&self, slice: &Waiting) -> bool {
         let there = !self.away.contains_key(&slice.session);
-        there && !slice.answered && matches!(self.look(slice), Look::Ready(true, _))
+        there
+            && !slice.answered
+            && !slice.deferred
+            && matches!(self.look(slice), Look::Ready(true, _))
     }
 
     fn tell(&mut self, event: Event<Vec<Op>>) {
@@ -404,7 +435,7 @@ impl World {
         for slice in self.foremost() {
             assert!(!self.stopped.contains(&slice.session), "stopped and waits");
             let waits = match self.look(slice) {
-                _ if self.away.contains_key(&slice.session) => true,
+                _ if self.away.contains_key(&slice.session) || slice.deferred => true,
                 Look::NotReady => true,
                 Look::Ready(needs, _) => needs && !slice.answered && self.open.is_some(),
             };

@@ -74,6 +74,7 @@ fn what_the_pager_says_goes_with_the_slice() {
         first: 1,
         refused: Some((1, failure(Code::Quota))),
         launch_bytes: vec![(1, 4_096)],
+        later: false,
     })));
     assert_eq!(fails(&submission), Some((1, Code::Quota)));
     assert_eq!(submission.launch_bytes, [(1, 4_096)]);
@@ -93,6 +94,7 @@ fn the_first_of_two_failures_counts() {
             first,
             refused: Some((op, failure(Code::Quota))),
             launch_bytes: Vec::new(),
+            later: false,
         })
     };
     shell.start(1, &[ALLOC, load(0, 1)]);

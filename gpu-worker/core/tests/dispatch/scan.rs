@@ -166,6 +166,7 @@ fn what_runs_and_touches_large_allocations_is_told_in_order() {
             first: 1,
             refused: Some((6, failure(Code::Quota))),
             launch_bytes: Vec::new(),
+            later: false,
         },
     )));
     let copied = Touch::Copied {

@@ -98,6 +98,17 @@ pub struct SwapTotals {
     pub waited_ns: u64,
 }
 
+/// How full the swap space is, bytes and how many there may be, and how far the moves in progress are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SwapUse {
+    /// In the host's memory.
+    pub memory: (u64, u64),
+    /// In the swap file.
+    pub file: (u64, u64),
+    /// Bytes moved, and of how many.
+    pub moving: (u64, u64),
+}
+
 /// What a mebibyte takes to move before one was measured: 2 GiB a second.
 const NS_PER_MIB: u64 = 500_000;
 /// How long who had something to run is left alone, and what could not be moved.
@@ -112,6 +123,7 @@ pub(super) struct Swap {
     wants: Vec<Want>,
     ns_per_mib: u64,
     totals: SwapTotals,
+    used: SwapUse,
 }
 
 impl Swap {
@@ -121,6 +133,7 @@ impl Swap {
             wants: Vec::new(),
             ns_per_mib: NS_PER_MIB,
             totals: SwapTotals::default(),
+            used: SwapUse::default(),
         }
     }
 }
@@ -178,7 +191,7 @@ impl Pager {
     }
 
     /// Decides what is to be moved now. To be called whenever something has changed, and now and then
-    /// while [`Pager::is_swapping`].
+    /// while sessions may hold more than fits.
     pub fn swap(&mut self, now: Nanos, actions: &mut Vec<SwapAction>) {
         self.answer_wants(now, actions);
         if !self.is_overcommitted() {
@@ -200,10 +213,10 @@ impl Pager {
         self.limit > self.capacity
     }
 
-    /// Whether [`Pager::swap`] is to be called now and then.
+    /// Whether somebody waits for memory on the device.
     #[must_use]
-    pub fn is_swapping(&self) -> bool {
-        !self.swap.wants.is_empty() || self.is_overcommitted()
+    pub fn has_wants(&self) -> bool {
+        !self.swap.wants.is_empty()
     }
 
     /// Answers who has what it wanted by now, or needs it no more. Room for a slice is kept until that

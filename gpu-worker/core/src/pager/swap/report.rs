@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
-use bus_schemas::{Place, Residency, SessionId, SessionResidency, limits};
+use bus_schemas::{Place, Residency, SessionId, SessionResidency, SwapStatus, limits};
 
-use super::{Pager, SwapTotals};
+use super::{Pager, SwapTotals, SwapUse};
 use crate::pager::session::SessionMemory;
 
 impl Pager {
@@ -29,12 +29,19 @@ impl Pager {
         })
     }
 
-    /// Where the memory of a session is, if it is not simply on the device.
+    /// Bytes of these sessions that are swapped out.
     #[must_use]
-    pub fn residency_of(&self, session: SessionId) -> Option<SessionResidency> {
-        let memory = self.sessions.get(&session)?;
-        let row = self.row(session, memory);
-        (row.pinned || row.place != Place::Resident).then_some(row)
+    pub fn swapped<'a>(&self, sessions: impl IntoIterator<Item = &'a SessionId>) -> u64 {
+        let sessions = sessions.into_iter().filter_map(|id| self.sessions.get(id));
+        let out = sessions.filter(|memory| memory.swap.place == Place::Out);
+        out.map(SessionMemory::held).sum()
+    }
+
+    /// Where the memory of a session is; on the device where it is not known.
+    #[must_use]
+    pub fn place_of(&self, session: SessionId) -> Place {
+        let memory = self.sessions.get(&session);
+        memory.map_or(Place::Resident, |memory| memory.swap.place)
     }
 
     fn row(&self, session: SessionId, memory: &SessionMemory) -> SessionResidency {
@@ -46,15 +53,39 @@ impl Pager {
         }
     }
 
+    /// The device says how full the swap space is.
+    pub fn swap_used(&mut self, used: SwapUse) {
+        self.swap.used = used;
+    }
+
+    /// How memory is swapped, and of these sessions those that are not simply on the device; nothing
+    /// where sessions may not hold more than fits.
+    #[must_use]
+    pub fn swap_status<'a>(
+        &self,
+        sessions: impl IntoIterator<Item = &'a SessionId>,
+    ) -> Option<SwapStatus> {
+        let (totals, used) = (self.swap.totals, self.swap.used);
+        let rows = sessions.into_iter().filter_map(|session| {
+            let memory = self.sessions.get(session)?;
+            let row = self.row(*session, memory);
+            (row.pinned || row.place != Place::Resident).then_some(row)
+        });
+        self.is_overcommitted().then(|| SwapStatus {
+            limit: self.limit,
+            memory: used.memory,
+            file: used.file,
+            outs: totals.outs,
+            ins: totals.ins,
+            waited_ns: totals.waited_ns,
+            moving: used.moving,
+            sessions: rows.collect(),
+        })
+    }
+
     /// Moves so far.
     #[must_use]
     pub fn swap_totals(&self) -> SwapTotals {
         self.swap.totals
-    }
-
-    /// Bytes that all sessions may hold together, swapped out or not.
-    #[must_use]
-    pub fn limit(&self) -> u64 {
-        self.limit
     }
 }

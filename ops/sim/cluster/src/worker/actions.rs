@@ -20,14 +20,15 @@ impl<D: SimDevice> WorkerNode<D> {
                 self.place(open.session, &open.tenant);
                 self.resources
                     .open(io.now, open.session, &open.tenant, open.quota);
+                self.resources.set_priority(open.session, open.priority);
                 let session = open.session;
                 if self.device.open(io, open) {
                     let failure = None;
                     self.event(io, None, Event::Opened { session, failure });
                 }
             }
-            Action::Return { session, .. } => {
-                self.event(io, None, Event::Returned { session });
+            Action::Return { session, priority } => {
+                self.resources.want(io.now, session, priority);
             }
             Action::Start(start) => self.begin(io, start),
             Action::Close { session } => {
@@ -153,6 +154,7 @@ impl<D: SimDevice> WorkerNode<D> {
     fn beat(&mut self, io: &mut Io, beat: &BeatAction) {
         let incarnation = self.identity.incarnation;
         let (images, weights) = (HeldImages(self.images.sample()), self.weights());
+        let residency = self.residency();
         let message = WorkerBeat {
             v: WIRE_VERSION,
             incarnation,
@@ -169,7 +171,7 @@ impl<D: SimDevice> WorkerNode<D> {
             images: self.sent.0.next(images),
             weights: weights.and_then(|weights| self.sent.1.next(weights)),
             quotas: None,
-            residency: None,
+            residency,
         };
         io.publish(self.subjects.worker_beat(incarnation), encode(&message));
     }

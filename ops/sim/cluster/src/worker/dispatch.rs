@@ -31,6 +31,10 @@ impl<D: SimDevice> WorkerNode<D> {
                 }
                 Some(Action::Withdraw { session }) => self.resources.withdraw(session),
                 Some(Action::Submit(submission)) => self.submit(io, submission),
+                Some(Action::SwapOut { session }) => self.begin_move(io, session, true),
+                Some(Action::Want { session, priority }) => {
+                    self.resources.want(io.now, session, priority);
+                }
                 None => return,
             }
         }

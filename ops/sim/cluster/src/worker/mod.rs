@@ -6,6 +6,7 @@ mod device;
 mod dispatch;
 mod images;
 mod inbound;
+mod swap;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -13,8 +14,8 @@ use std::collections::BTreeMap;
 use bus_schemas::subject::{ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
     Batch, Code, DataChunk, DeviceResult, Failure, GrantBatch, HeldImages, Launch, Leave, Lost,
-    ModuleHash, Op, OpNumber, Rejected, ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, Weights,
-    WorkerBeat, decode, encode, limits,
+    ModuleHash, Op, OpNumber, Rejected, Residency, ResultKind, Seal, SessionId, Tenant,
+    WIRE_VERSION, Weights, WorkerBeat, decode, encode, limits,
 };
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::images::ImageTable;
@@ -23,6 +24,7 @@ use gpu_worker_core::sequencer::{
     StartAction,
 };
 use gpu_worker_core::{Dispatch, Meter, Pager, Resources, SendOnChange, Sequencer};
+use swap::Moves;
 
 pub use self::device::{Ended, ModelAnswer, SimDevice, SimSlice, SliceEnd};
 
@@ -34,6 +36,9 @@ use crate::{MILLI, Nanos};
 /// By this a device is told, with [`Io::later`], that something of it has ended.
 pub const DEVICE: u64 = 0;
 const REPORT: u64 = 1;
+const SWAP: u64 = 2;
+/// A session that ran nothing for so long is idle.
+const IDLE: Nanos = 100 * MILLI;
 /// Launches of a modelled device take no memory beside their sessions'.
 const SMALL_LAUNCH: u64 = 0;
 
@@ -57,6 +62,10 @@ pub struct WorkerOptions {
     pub sms: u32,
     /// Whether its device runs one slice at a time.
     pub one_at_a_time: bool,
+    /// Bytes that its sessions may hold together: above what fits, memory is swapped out.
+    pub memory_limit: u64,
+    /// What a mebibyte takes to move, nanoseconds.
+    pub swap_ns_per_mib: u64,
     /// The group it is in, if it says so.
     pub group: Option<Tenant>,
     /// Whether it takes only tenants bound to its group, and one at a time.
@@ -100,8 +109,14 @@ pub struct WorkerNode<D: SimDevice> {
     measuring: bool,
     sms: u32,
     one_at_a_time: bool,
-    // What of images and weights goes with heartbeats.
-    sent: (SendOnChange<HeldImages>, SendOnChange<Weights>),
+    memory_limit: u64,
+    moves: Moves,
+    // What of images, weights and memory goes with heartbeats.
+    sent: (
+        SendOnChange<HeldImages>,
+        SendOnChange<Weights>,
+        SendOnChange<Residency>,
+    ),
 }
 
 impl<D: SimDevice> WorkerNode<D> {
@@ -112,6 +127,7 @@ impl<D: SimDevice> WorkerNode<D> {
             identity,
             sms,
             one_at_a_time,
+            memory_limit,
             ..
         } = settings;
         let limits = Limits {
@@ -127,7 +143,7 @@ impl<D: SimDevice> WorkerNode<D> {
             images: ImageTable::default(),
             device,
             dispatch: Dispatch::new(limits),
-            resources: resources(0, identity, sms, one_at_a_time),
+            resources: resources(0, identity, memory_limit, (sms, one_at_a_time)),
             answers: Vec::new(),
             draining: false,
             group: settings.group,
@@ -136,6 +152,8 @@ impl<D: SimDevice> WorkerNode<D> {
             measuring: false,
             sms,
             one_at_a_time,
+            memory_limit,
+            moves: Moves::new(settings.swap_ns_per_mib),
             sent: Default::default(),
         }
     }
@@ -146,7 +164,8 @@ impl<D: SimDevice> WorkerNode<D> {
 
     fn start(&mut self, io: &mut Io) {
         let (incarnation, gpu) = (self.identity.incarnation, self.identity.gpu);
-        self.resources = resources(io.now, self.identity, self.sms, self.one_at_a_time);
+        let device = (self.sms, self.one_at_a_time);
+        self.resources = resources(io.now, self.identity, self.memory_limit, device);
         for pattern in self.subjects.worker_inbound(incarnation) {
             io.subscribe(pattern);
         }
@@ -173,6 +192,7 @@ impl<D: SimDevice> WorkerNode<D> {
 
     /// Lets the device begin its next job, or go on with one.
     fn work(&mut self, io: &mut Io) {
+        self.swap(io);
         self.hand_on(io);
         self.device.work(io);
         let behind = self.device.behind();
@@ -208,6 +228,11 @@ impl<D: SimDevice> WorkerNode<D> {
                     fault: end.fault.as_ref().map(|(op, failure)| (*op, failure)),
                 };
                 self.event(io, None, Event::Completed(event));
+                if self.dispatch.has_away() {
+                    let session = end.start.session;
+                    let completed = gpu_worker_core::dispatch::Event::Completed { session };
+                    self.tell_dispatch(io, completed);
+                }
                 self.answers.clear();
                 self.settle_images(end.start.session);
             }
@@ -245,6 +270,7 @@ impl<D: SimDevice> Node for WorkerNode<D> {
             NodeInput::Message(packet) => self.message(io, &packet),
             NodeInput::Wake => self.wake(io),
             NodeInput::Later(REPORT) => self.report_again(io),
+            NodeInput::Later(SWAP) => self.end_moves(io),
             NodeInput::Later(_) => self.ended(io),
             NodeInput::Terminate => {
                 self.draining = true;
@@ -274,10 +300,16 @@ impl<D: SimDevice> Node for WorkerNode<D> {
 }
 
 /// The resources of a device that starts now.
-fn resources(now: Nanos, identity: Identity, sms: u32, one_at_a_time: bool) -> Resources {
+fn resources(
+    now: Nanos,
+    identity: Identity,
+    limit: u64,
+    (sms, one_at_a_time): (u32, bool),
+) -> Resources {
     let (incarnation, gpu) = (identity.incarnation, identity.gpu);
     let meter = Meter::new(now, incarnation, gpu, sms, one_at_a_time);
-    Resources::new(Pager::new(identity.capacity), meter, SMALL_LAUNCH)
+    let pager = Pager::new(identity.capacity).with_swap(limit, IDLE);
+    Resources::new(pager, meter, SMALL_LAUNCH)
 }
 
 fn broken(io: &mut Io, why: &str) {

@@ -101,6 +101,8 @@ fn factory(scenario: &Scenario, place: Rc<Place>, books: Shared) -> Factory {
                 },
                 sms: SMS,
                 one_at_a_time: false,
+                memory_limit: CAPACITY,
+                swap_ns_per_mib: 0,
                 group: None,
                 exclusive: false,
                 reports: Reports::WhileUsed(MEASURED_EVERY),

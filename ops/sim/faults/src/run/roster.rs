@@ -105,6 +105,8 @@ fn worker(
         },
         sms: SMS,
         one_at_a_time: true,
+        memory_limit: identity.capacity,
+        swap_ns_per_mib: 0,
         group: own.and_then(|own| own.group.clone()),
         exclusive: own.is_some_and(|own| own.exclusive),
         reports: Reports::Always(250 * MILLI),
