@@ -216,6 +216,15 @@ impl<M: Movable> Away<M> {
         self.sessions.contains_key(&session)
     }
 
+    /// A session that is out. None where it is moving, or not away.
+    #[must_use]
+    pub fn get(&self, session: SessionId) -> Option<&M> {
+        match &self.sessions.get(&session)?.place {
+            Place::Out(what, _) => Some(what),
+            Place::Moving(_) => None,
+        }
+    }
+
     /// The addresses of the sessions that are away.
     pub fn windows(&self) -> impl Iterator<Item = Window> {
         self.sessions.values().map(|entry| entry.window)
