@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 pub use actors::worker::{CompileLimits, Share, WorkerSettings};
 pub use choice::{DeviceChoice, EngineChoice};
-pub use make_device::DeviceSettings;
+pub use make_device::{DeviceSettings, SwapSettings};
 
 /// A leader declared the worker lost, which is final for this start of it: its sessions are over.
 /// Started again it is another worker, and is given new ones.

@@ -1,12 +1,14 @@
 //! The device of a worker: its settings, and what makes it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use actors::worker::MakeDevice;
-use bus_schemas::Failure;
+use bus_schemas::{Code, Failure};
 use device::Device;
 use device_cpu::{CpuConfig, CpuDevice, DeviceModel, Isa};
 use device_cuda::CudaDevice;
+use device_swap::{SwapConfig, SwapFile, SwapSpace};
 
 use crate::choice::{DeviceChoice, EngineChoice};
 
@@ -30,6 +32,41 @@ pub struct DeviceSettings {
     pub engine: EngineChoice,
     /// What a CPU device says of itself.
     pub model: DeviceModel,
+    /// Where sessions' memory is put that is not on the device.
+    pub swap: SwapSettings,
+}
+
+/// Room for sessions' memory that is not on the device. By default there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SwapSettings {
+    /// Bytes of the host's memory; by default none.
+    pub memory: Option<u64>,
+    /// Bytes of a file, for what the host's memory has no room for. They are reserved when the worker
+    /// starts.
+    pub file: u64,
+    /// The directory of that file.
+    pub dir: Option<PathBuf>,
+}
+
+impl SwapSettings {
+    /// The room, if any is asked for.
+    fn space(&self) -> Result<Option<SwapSpace>, Failure> {
+        let file = match (self.file, &self.dir) {
+            (0, _) => None,
+            (bytes, Some(dir)) => Some(SwapFile {
+                dir: dir.clone(),
+                bytes,
+            }),
+            (bytes, None) => {
+                let detail = format!(
+                    "a swap file of {bytes} bytes needs a directory: name one on a disk with as much room"
+                );
+                return Err(Failure::new(Code::BadSettings, detail));
+            }
+        };
+        let memory = self.memory.unwrap_or(0);
+        SwapSpace::new(&SwapConfig { memory, file })
+    }
 }
 
 impl Default for DeviceSettings {
@@ -42,6 +79,7 @@ impl Default for DeviceSettings {
             watchdog: Duration::from_secs(30),
             engine: EngineChoice::Native,
             model: DeviceModel::default(),
+            swap: SwapSettings::default(),
         }
     }
 }
@@ -50,6 +88,7 @@ impl DeviceSettings {
     /// What makes the device, on the thread that will own it.
     pub(crate) fn maker(self) -> MakeDevice {
         Box::new(move || {
+            let space = self.swap.space()?;
             let gpu = match self.choice {
                 DeviceChoice::Cuda => Some(self.gpu().map_err(needed)?),
                 DeviceChoice::Auto if device_cuda::is_present() => match self.gpu() {
@@ -66,8 +105,8 @@ impl DeviceSettings {
                 DeviceChoice::Auto | DeviceChoice::Cpu => None,
             };
             Ok(match gpu {
-                Some(gpu) => Box::new(gpu) as Box<dyn Device>,
-                None => Box::new(self.cpu().usable()?),
+                Some(gpu) => Box::new(gpu.swapping(space)) as Box<dyn Device>,
+                None => Box::new(self.cpu().usable()?.swapping(space)),
             })
         })
     }
@@ -100,4 +139,45 @@ impl DeviceSettings {
 fn needed(failure: Failure) -> Failure {
     let advice = "worker.device is cuda; with auto or cpu the CPU serves";
     Failure::new(failure.code, format!("{}; {advice}", failure.detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(swap: SwapSettings) -> Result<Box<dyn Device>, Failure> {
+        let settings = DeviceSettings {
+            choice: DeviceChoice::Cpu,
+            capacity: Some(1 << 24),
+            swap,
+            ..DeviceSettings::default()
+        };
+        settings.maker()()
+    }
+
+    #[test]
+    fn a_device_has_the_swap_space_that_is_asked_for() {
+        let none = made(SwapSettings::default()).expect("usable");
+        assert_eq!(none.swap_use(), None);
+        let both = made(SwapSettings {
+            memory: Some(1 << 20),
+            file: 1 << 21,
+            dir: Some(std::env::temp_dir()),
+        });
+        let room = both.expect("usable").swap_use().expect("a swap space");
+        assert_eq!((room.memory, room.file), ((0, 1 << 20), (0, 1 << 21)));
+    }
+
+    #[test]
+    fn a_swap_file_without_room_refuses_the_worker() {
+        let refused = |file, dir| {
+            let memory = None;
+            let made = made(SwapSettings { memory, file, dir });
+            made.err().expect("no such room").detail
+        };
+        let detail = refused(1 << 50, Some(std::env::temp_dir()));
+        assert!(detail.contains("1125899906842624 bytes"), "{detail}");
+        let detail = refused(4_096, None);
+        assert!(detail.contains("needs a directory"), "{detail}");
+    }
 }

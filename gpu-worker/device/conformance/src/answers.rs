@@ -9,7 +9,7 @@ use crate::kernels::{alloc, copy_in, copy_out, free, increment_params, launch, l
 use crate::program::{TestProgram, complete};
 
 /// Variables of every kind; a kernel uses them, or a device might leave them out.
-const VARIABLES: &str = "
+pub(crate) const VARIABLES: &str = "
 .version 7.0
 .target sm_75
 .address_size 64

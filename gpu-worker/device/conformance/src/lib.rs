@@ -5,6 +5,7 @@ mod answers;
 mod kernels;
 mod program;
 mod sharing;
+mod swapping;
 
 use std::sync::Arc;
 
@@ -50,7 +51,8 @@ fn described(device: &DeviceProperties, capacity: u64) {
     assert!(device.sm_registers >= device.block_registers, "{device:?}");
 }
 
-/// Runs the whole suite on a fresh device of less than 14 GiB capacity.
+/// Runs the whole suite on a fresh device of less than 14 GiB capacity, and 64 MiB at least. If it has a swap
+/// space, that is of 16 MiB, in memory and in a file, either of less than 12 MiB.
 ///
 /// # Panics
 /// When the device does not conform, saying where.
@@ -97,6 +99,10 @@ pub fn run(device: &mut dyn Device) {
     device.close(two.session());
     reopened(device, hash);
     sharing::keeps_writes_apart(device, hash);
+    match device.swap_use() {
+        None => swapping::is_refused(device),
+        Some(_) => swapping::moves(device),
+    }
     assert!(!device.is_busy());
 }
 

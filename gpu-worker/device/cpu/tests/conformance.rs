@@ -2,6 +2,7 @@
 
 use device::Device;
 use device_cpu::{CpuConfig, CpuDevice};
+use device_swap::{SwapConfig, SwapFile, SwapSpace};
 use std::time::Duration;
 
 #[test]
@@ -13,6 +14,24 @@ fn the_cpu_device_conforms() {
         };
         device_conformance::run(&mut CpuDevice::new(config));
     }
+}
+
+#[test]
+fn the_cpu_device_conforms_with_a_swap_space() {
+    let space = SwapSpace::new(&SwapConfig {
+        memory: 5 << 20,
+        file: Some(SwapFile {
+            dir: std::env::temp_dir(),
+            bytes: 11 << 20,
+        }),
+    });
+    let device = CpuDevice::new(CpuConfig {
+        threads: 1,
+        capacity: 64 << 20,
+        ..CpuConfig::default()
+    });
+    let mut device = device.swapping(space.expect("the host has it"));
+    device_conformance::run(&mut device);
 }
 
 const ENDLESS: &str = ".version 7.0\n.target sm_75\n.address_size 64\n

@@ -19,9 +19,10 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
 use device::{
-    BlockBytes, Completion, Device, DeviceInfo, Feed, FunctionInfo, PreparedModule, SharingDomain,
-    Slice,
+    BlockBytes, Completion, Device, DeviceInfo, Feed, FunctionInfo, Moved, PreparedModule,
+    SharingDomain, Slice, SwapUse,
 };
+use device_swap::{Away, SwapSpace};
 
 use driver::{Context, Module};
 use linked::Linked;
@@ -47,6 +48,8 @@ pub struct CudaDevice {
     info: DeviceInfo,
     modules: BTreeMap<ModuleHash, Arc<Linked>>,
     sessions: BTreeMap<SessionId, Session>,
+    /// Those whose memory is not here, or on its way.
+    away: Away<Session>,
     feed: Feed,
     /// Since when its clock runs.
     began: Instant,
@@ -89,13 +92,23 @@ impl CudaDevice {
             info,
             modules,
             sessions,
+            away: Away::new(None),
             feed: Feed::default(),
             began: Instant::now(),
         })
     }
 
+    /// The device, with this room for the memory of sessions that is not on it. Without any its sessions'
+    /// memory stays.
+    #[must_use]
+    pub fn swapping(mut self, space: Option<SwapSpace>) -> Self {
+        self.away = Away::new(space);
+        self
+    }
+
+    /// Bytes that are allocated on the device, those of sessions on their way among them.
     fn resident(&self) -> u64 {
-        self.sessions.values().map(Session::resident).sum()
+        self.sessions.values().map(Session::resident).sum::<u64>() + self.away.moving()
     }
 
     /// Nanoseconds of its clock.
@@ -175,32 +188,30 @@ impl Device for CudaDevice {
     ) -> Result<(), Failure> {
         self.context.enter()?;
         let apart = |other: Window| other.end() <= window.base || window.end() <= other.base;
-        if self.sessions.values().any(|other| !apart(other.window())) {
+        // What was closed while it moved has its addresses until the mover has dropped it.
+        self.away.wait_for_closed();
+        let here = self.sessions.values().map(Session::window);
+        if !here.chain(self.away.windows()).all(apart) {
             return Err(Failure::new(
                 Code::BadAddress,
                 "the window is another session's",
             ));
         }
-        self.context.reserve(window.base, window.size)?;
-        let made = Session::new(session, window, self.granularity, self.now());
-        match made {
-            Ok(made) => drop(self.sessions.insert(session, made)),
-            Err(failure) => {
-                self.context.unreserve(window.base, window.size);
-                return Err(failure);
-            }
-        }
+        let memory = (self.context, self.granularity);
+        let made = Session::new(session, window, memory, self.now())?;
+        self.sessions.insert(session, made);
         Ok(())
     }
 
     fn close(&mut self, session: SessionId) {
         self.feed.closed(session);
-        if let Some(closed) = self.sessions.remove(&session) {
-            let window = closed.window();
-            // Its work ends before its memory goes.
-            closed.end();
-            self.context.unreserve(window.base, window.size);
-        }
+        self.sessions.remove(&session);
+        self.away.close(session);
+    }
+
+    fn stop(&mut self, session: SessionId, why: Failure) {
+        // One that is here runs to the end of what the driver has of it.
+        self.away.stop(session, why);
     }
 
     fn forget(&mut self, hash: ModuleHash) {
@@ -244,11 +255,17 @@ impl Device for CudaDevice {
             self.feed.submitted(now, slice.session, slice.priority);
             session.submit(slice);
             self.pump();
+        } else {
+            self.away.submit(slice);
         }
     }
 
     fn poll(&mut self, budget: Duration, completions: &mut Vec<Completion>) {
         let begun = Instant::now();
+        if self.away.is_busy() {
+            self.away.completed(completions);
+            return;
+        }
         loop {
             for session in self.sessions.values_mut() {
                 session.completed(completions);
@@ -271,6 +288,50 @@ impl Device for CudaDevice {
     }
 
     fn is_busy(&self) -> bool {
-        self.sessions.values().any(Session::is_busy)
+        self.away.is_busy() || self.sessions.values().any(Session::is_busy)
+    }
+
+    fn swap_out(&mut self, session: SessionId) {
+        let Some(leaving) = self.sessions.get(&session) else {
+            return;
+        };
+        let charged = leaving.resident();
+        let ready = match leaving.is_busy() {
+            false => self.away.ready(),
+            true => Err(Failure::new(
+                Code::Protocol,
+                "a session with work under way cannot be swapped out",
+            )),
+        };
+        if let Err(why) = ready {
+            self.away.refuse(session, true, charged, why);
+        } else if let Some(leaving) = self.sessions.remove(&session)
+            && let Some(stays) = self.away.swap_out(session, leaving, charged)
+        {
+            self.sessions.insert(session, stays);
+        }
+    }
+
+    fn swap_in(&mut self, session: SessionId) {
+        let room = self.info.capacity.saturating_sub(self.resident());
+        self.away.swap_in(session, room);
+    }
+
+    fn moved(&mut self, ended: &mut Vec<Moved>) -> bool {
+        for mut returned in self.away.ended(ended) {
+            if let Some(session) = returned.session {
+                returned.moved.resident = session.resident();
+                self.sessions.insert(returned.moved.session, session);
+            }
+            for slice in returned.slices {
+                self.submit(slice);
+            }
+            ended.push(returned.moved);
+        }
+        self.away.is_moving()
+    }
+
+    fn swap_use(&self) -> Option<SwapUse> {
+        self.away.used()
     }
 }

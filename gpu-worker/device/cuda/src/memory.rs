@@ -14,9 +14,18 @@ pub(crate) struct Memory {
     granularity: u64,
     /// First address -> bytes.
     allocations: BTreeMap<u64, u64>,
-    /// First address -> mapping and how many allocations touch it.
-    extents: BTreeMap<u64, (Mapping, usize)>,
+    /// First address -> extent.
+    extents: BTreeMap<u64, Extent>,
     resident: u64,
+}
+
+/// Whole granules of addresses that have physical memory, except while it is swapped out.
+#[derive(Debug)]
+struct Extent {
+    size: u64,
+    mapping: Option<Mapping>,
+    /// Allocations that touch it.
+    users: usize,
 }
 
 fn bad(detail: String) -> Failure {
@@ -86,9 +95,16 @@ impl Memory {
         let gaps = self.gaps(base, limit);
         for (from, to) in gaps.iter().copied() {
             match context.map(from, to - from) {
-                Ok(mapping) => drop(self.extents.insert(from, (mapping, 0))),
+                Ok(mapping) => {
+                    let extent = Extent {
+                        size: to - from,
+                        mapping: Some(mapping),
+                        users: 0,
+                    };
+                    self.extents.insert(from, extent);
+                }
                 Err(failure) => {
-                    self.extents.retain(|_, (_, users)| *users > 0);
+                    self.extents.retain(|_, extent| extent.users > 0);
                     return Err(failure);
                 }
             }
@@ -104,14 +120,14 @@ impl Memory {
     fn gaps(&self, base: u64, limit: u64) -> Vec<(u64, u64)> {
         let (mut gaps, mut at) = (Vec::new(), base);
         let below = self.extents.range(..base).next_back();
-        if let Some((_, (mapping, _))) = below {
-            at = at.max(mapping.base + mapping.size);
+        if let Some((first, extent)) = below {
+            at = at.max(first + extent.size);
         }
-        for (first, (mapping, _)) in self.extents.range(base..limit) {
+        for (first, extent) in self.extents.range(base..limit) {
             if *first > at {
                 gaps.push((at, *first));
             }
-            at = mapping.base + mapping.size;
+            at = first + extent.size;
         }
         if at < limit {
             gaps.push((at, limit));
@@ -120,16 +136,11 @@ impl Memory {
     }
 
     fn touch(&mut self, base: u64, limit: u64, mut change: impl FnMut(&mut usize)) {
-        for (mapping, users) in self
-            .extents
-            .range_mut(..limit)
-            .rev()
-            .map(|(_, extent)| extent)
-        {
-            if mapping.base + mapping.size <= base {
+        for (first, extent) in self.extents.range_mut(..limit).rev() {
+            if first + extent.size <= base {
                 break;
             }
-            change(users);
+            change(&mut extent.users);
         }
     }
 
@@ -141,8 +152,43 @@ impl Memory {
         let base = address - address % self.granularity;
         let limit = (address + bytes).next_multiple_of(self.granularity);
         self.touch(base, limit, |users| *users -= 1);
-        self.extents.retain(|_, (_, users)| *users > 0);
+        self.extents.retain(|_, extent| extent.users > 0);
         self.resident -= bytes;
+        Ok(())
+    }
+
+    /// Bytes of the extents that have physical memory.
+    pub(crate) fn mapped(&self) -> u64 {
+        let extents = self.extents.values();
+        let mapped = extents.filter(|extent| extent.mapping.is_some());
+        mapped.map(|extent| extent.size).sum()
+    }
+
+    /// The extents that have physical memory: first address and bytes.
+    pub(crate) fn extents(&self) -> Vec<(u64, u64)> {
+        let extents = self.extents.iter();
+        let mapped = extents.filter(|(_, extent)| extent.mapping.is_some());
+        mapped
+            .map(|(first, extent)| (*first, extent.size))
+            .collect()
+    }
+
+    /// Gives an extent's physical memory back; its addresses stay. The caller has waited for its users.
+    pub(crate) fn release(&mut self, first: u64) {
+        if let Some(extent) = self.extents.get_mut(&first) {
+            extent.mapping = None;
+        }
+    }
+
+    /// Gives the extent that holds an address physical memory, if it has none. What is in it is somebody
+    /// else's until it is overwritten, which all of it is by what was taken out of it.
+    pub(crate) fn restore(&mut self, context: &Context, address: u64) -> Result<(), Failure> {
+        let Some((first, extent)) = self.extents.range_mut(..=address).next_back() else {
+            return Err(bad(format!("no extent holds {address:#x}")));
+        };
+        if extent.mapping.is_none() {
+            extent.mapping = Some(context.map(*first, extent.size)?);
+        }
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 mod answers;
 mod flight;
 mod ops;
+mod swapping;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use bus_schemas::{Code, Failure, ModuleHash, Op, SessionId, Window};
 use device::{Completion, OpSpan, Slice};
 
-use crate::driver::{Context, Event, Function, Module, Stream};
+use crate::driver::{Context, Event, Function, Module, Reservation, Stream};
 use crate::linked::Linked;
 use crate::memory::Memory;
 use flight::Flight;
@@ -30,9 +31,13 @@ struct Loaded {
 #[derive(Debug)]
 pub(crate) struct Session {
     id: SessionId,
+    context: Context,
     window: Window,
-    memory: Memory,
+    /// The stream is before what its work uses: fields go in this order.
     stream: Stream,
+    memory: Memory,
+    /// The window's addresses, which go after all that is mapped there.
+    _addresses: Reservation,
     /// The last slice's begin, and when on the device's clock that was. An elapsed time is a
     /// single-precision number, so it must not grow with the session's age.
     base: (Event, u64),
@@ -55,6 +60,15 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) spare: u64,
 }
 
+impl Drop for Session {
+    /// Waits for the session's work; then its memory and modules may go.
+    fn drop(&mut self) {
+        // An error here is the session's last and nobody's business any more.
+        drop(self.context.enter());
+        drop(self.stream.wait());
+    }
+}
+
 /// The urgency of a session's stream before its first slice: the least.
 const NONE: u8 = 4;
 
@@ -63,9 +77,10 @@ impl Session {
     pub(crate) fn new(
         id: SessionId,
         window: Window,
-        granularity: u64,
+        (context, granularity): (Context, u64),
         now: u64,
     ) -> Result<Self, Failure> {
+        let addresses = context.reserve(window.base, window.size)?;
         let stream = Stream::new(NONE)?;
         let base = Event::new()?;
         stream.record(&base)?;
@@ -74,9 +89,11 @@ impl Session {
         let (urgency, waiting) = (NONE, VecDeque::new());
         Ok(Self {
             id,
+            context,
             window,
-            memory,
             stream,
+            memory,
+            _addresses: addresses,
             base: (base, now),
             slots,
             urgency,
@@ -109,12 +126,6 @@ impl Session {
         let flights = self.flights.iter().map(|flight| flight.slice.priority);
         let waiting = self.waiting.iter().map(|slice| slice.priority);
         flights.chain(waiting).min().unwrap_or(NONE)
-    }
-
-    /// Waits for the session's work; then its memory and modules may go.
-    pub(crate) fn end(self) {
-        // An error here is the session's last and nobody's business any more.
-        drop(self.stream.wait());
     }
 
     pub(crate) fn submit(&mut self, slice: Slice) {

@@ -13,6 +13,12 @@ pub(super) fn memory_failure(error: MemoryError) -> Failure {
     Failure::new(code, error.to_string())
 }
 
+impl From<MemoryError> for Failure {
+    fn from(error: MemoryError) -> Self {
+        memory_failure(error)
+    }
+}
+
 pub(super) fn fault_failure(fault: &Fault) -> Failure {
     let code = match fault.kind {
         FaultKind::IllegalAddress => Code::IllegalAddress,

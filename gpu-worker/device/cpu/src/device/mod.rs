@@ -15,6 +15,7 @@ mod moves;
 mod properties;
 mod session;
 mod sharing;
+mod swapping;
 
 use crate::engine::{Engine, EngineConfig};
 use crate::lane_loop::Isa;
@@ -22,9 +23,10 @@ use crate::memory::PhysicalMemory;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
 use device::{
-    Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, PreparedModule, SharingDomain,
-    Slice, Unwatched,
+    Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, Moved, PreparedModule,
+    SharingDomain, Slice, SwapUse, Unwatched,
 };
+use device_swap::Away;
 pub use model::DeviceModel;
 use session::{Advance, Session, Sessions};
 use sharing::{Shares, Sharing};
@@ -77,6 +79,8 @@ pub struct CpuDevice {
     /// What its sessions' memory lies in, or why the host gives none.
     physical: Result<Arc<PhysicalMemory>, Failure>,
     sessions: Sessions,
+    /// Those whose memory is not here, or on its way.
+    away: Away<Session>,
     sharing: RefCell<Sharing>,
     /// Sessions that have slices, in turn.
     turn: VecDeque<SessionId>,
@@ -117,6 +121,7 @@ impl CpuDevice {
                 Failure::new(Code::OutOfMemory, detail)
             }),
             sessions: Sessions::new(),
+            away: Away::new(None),
             sharing: RefCell::default(),
             turn: VecDeque::new(),
             feed: Feed::default(),
@@ -185,7 +190,10 @@ impl CpuDevice {
             modules: &self.modules,
             watchdog: self.config.watchdog,
             threads: self.config.threads.max(1),
-            room: self.info.capacity.saturating_sub(others),
+            room: self
+                .info
+                .capacity
+                .saturating_sub(others + self.away.moving()),
             until,
             latest,
             interrupt: &self.interrupt,
@@ -221,12 +229,10 @@ impl Device for CpuDevice {
         window: Window,
         domain: Option<SharingDomain>,
     ) -> Result<(), Failure> {
-        let overlaps = |other: &mut RefCell<Session>| {
-            let other = other.get_mut().window;
-            window.base < other.end() && other.base < window.end()
-        };
-        let mut others = self.sessions.values_mut();
-        if others.any(overlaps) || self.sessions.contains_key(&session) {
+        let overlaps = |other: Window| window.base < other.end() && other.base < window.end();
+        let here = self.sessions.values().map(|other| other.borrow().window);
+        let is_open = self.sessions.contains_key(&session) || self.away.has(session);
+        if is_open || here.chain(self.away.windows()).any(overlaps) {
             let detail = format!("the window at {:#x} is taken", window.base);
             return Err(Failure::new(Code::BadAddress, detail));
         }
@@ -247,14 +253,16 @@ impl Device for CpuDevice {
         if let Some(closed) = self.sessions.remove(&session) {
             closed.into_inner().drop_launch();
         }
+        self.away.close(session);
         self.sharing.get_mut().closed(session);
         self.feed.closed(session);
         self.turn.retain(|waiting| *waiting != session);
     }
 
     fn stop(&mut self, session: SessionId, why: Failure) {
-        if let Some(stopped) = self.sessions.get_mut(&session) {
-            stopped.get_mut().stop(why);
+        match self.sessions.get_mut(&session) {
+            Some(stopped) => stopped.get_mut().stop(why),
+            None => drop(self.away.stop(session, why)),
         }
     }
 
@@ -288,11 +296,14 @@ impl Device for CpuDevice {
                 self.turn.push_back(slice.session);
             }
             session.submit(slice);
+        } else {
+            self.away.submit(slice);
         }
     }
 
     fn poll(&mut self, budget: Duration, completions: &mut Vec<Completion>) {
         let end = Instant::now() + budget;
+        self.away.completed(completions);
         let mut served = None;
         while let Some((place, priority)) = self.next() {
             // Before anything less urgent runs, the commands are looked at: what they bring may be
@@ -318,7 +329,7 @@ impl Device for CpuDevice {
     }
 
     fn is_busy(&self) -> bool {
-        !self.turn.is_empty()
+        !self.turn.is_empty() || self.away.is_busy()
     }
 
     fn tend(&mut self) -> bool {
@@ -336,5 +347,23 @@ impl Device for CpuDevice {
 
     fn saved(&self) -> u64 {
         self.sharing.borrow().saved()
+    }
+
+    fn swap_out(&mut self, session: SessionId) {
+        self.take_out(session);
+    }
+
+    fn swap_in(&mut self, session: SessionId) {
+        let room = self.info.capacity.saturating_sub(self.allocated());
+        self.away.swap_in(session, room);
+    }
+
+    fn moved(&mut self, ended: &mut Vec<Moved>) -> bool {
+        self.take_returned(ended);
+        self.away.is_moving()
+    }
+
+    fn swap_use(&self) -> Option<SwapUse> {
+        self.away.used()
     }
 }

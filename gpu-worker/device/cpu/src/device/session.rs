@@ -106,7 +106,7 @@ pub(super) struct Session {
     /// What its kernels printed since the last sync.
     pub(super) printed: Printed,
     /// What ended it; later slices fail the same way.
-    fault: Option<Failure>,
+    pub(super) fault: Option<Failure>,
 }
 
 /// Whether an op is done.

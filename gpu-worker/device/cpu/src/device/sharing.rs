@@ -14,12 +14,14 @@ use bus_schemas::{SampleHash, SessionId};
 use device::SharingDomain;
 
 use crate::memory::Memory;
-use crate::shared::{Book, Index, Key, Looks, Pagemap, Place, Store, UNIT, mappings};
+use crate::shared::{Book, Index, Key, Looks, Pagemap, Parted, Place, Store, UNIT, mappings};
 
 /// Units whose places are remembered: 32 GiB of copies.
 const NOTED: usize = 32 << 10;
 /// Units of which it is remembered that their session writes to them.
 const WRITTEN: usize = 32 << 10;
+/// Units that are to be shared again when their sessions are back.
+const PARTED: usize = 32 << 10;
 /// Units looked at each time that the device has nothing to run.
 const STEP: usize = 2;
 
@@ -75,6 +77,8 @@ pub(super) struct Sharing {
     keys: BTreeMap<u32, Key>,
     /// Units that their sessions have written and that became private: no weights.
     written: BTreeSet<(SessionId, u64)>,
+    /// Units whose sessions' memory left the device.
+    parted: Parted,
     spare: Vec<u8>,
 }
 
@@ -88,6 +92,7 @@ impl Default for Sharing {
             looks: Looks::default(),
             keys: BTreeMap::new(),
             written: BTreeSet::new(),
+            parted: Parted::new(PARTED),
             spare: Vec::new(),
         }
     }
@@ -295,6 +300,17 @@ impl Sharing {
         for unit in written {
             self.written.remove(&unit);
         }
+        self.parted.freed(id, range);
+    }
+
+    /// A session's memory has been with the mover: it shows no more what it does not show now.
+    pub(super) fn moved(&mut self, id: SessionId, shows: impl Fn(u64) -> bool) {
+        for (address, unit) in self.book.within(id, 0..u64::MAX) {
+            if !shows(address) {
+                self.leave(id, address);
+                self.parted.note(id, address, unit.bytes);
+            }
+        }
     }
 
     /// A session is closed, and its memory gone.
@@ -323,14 +339,42 @@ impl Sharing {
     ) -> bool {
         for _ in 0..STEP {
             let Some(id) = self.looks.next() else {
-                return false;
+                return self.rejoin(sessions);
             };
             match sessions.get_mut(&id).and_then(|it| it.get_mut().guest()) {
                 Some(mut guest) => self.look(&mut guest),
                 None => self.looks.closed(id),
             }
         }
-        self.looks.next().is_some()
+        true
+    }
+
+    /// Shares a unit of a session that is back again, if others hold the same bytes still. Gives whether
+    /// there was one.
+    fn rejoin(&mut self, sessions: &BTreeMap<SessionId, RefCell<impl Shares>>) -> bool {
+        let is_there = |id| sessions.contains_key(&id);
+        let Some((id, address, bytes)) = self.parted.take(is_there) else {
+            return false;
+        };
+        let session = sessions.get(&id).and_then(|it| it.try_borrow_mut().ok());
+        let Some(mut session) = session else {
+            return true;
+        };
+        let mut unit = std::mem::take(&mut self.spare);
+        unit.clear();
+        // Where a unit is shared by now, there is nothing to do: and none of it may be written over.
+        let private = self.book.within(id, address..address + bytes).is_empty();
+        if let Some(mut guest) = session.guest().filter(|_| private) {
+            if let Ok(there) = guest.memory.bytes(address, bytes) {
+                unit.extend_from_slice(there);
+            }
+            if !unit.is_empty() {
+                let pieces = || std::iter::once(&unit[..]);
+                self.take_in(&mut guest, sessions, (address, bytes), pieces);
+            }
+        }
+        self.spare = unit;
+        true
     }
 
     /// Looks how much of a session's next unit was written since. Where it is more than half, or

@@ -48,9 +48,27 @@ impl Memory {
         covered >= end
     }
 
+    /// The first run of whole pages between two offsets of the window on which something is live.
+    fn inhabited(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        let addr = self.base + range.start;
+        let first = self.live.partition_point(|live| live.end <= addr);
+        let mut run: Option<Range<u64>> = None;
+        for live in self.live.iter().skip(first) {
+            let from = ((live.start - self.base) / PAGE * PAGE).max(range.start);
+            let to = (live.end - self.base).next_multiple_of(PAGE).min(range.end);
+            match &mut run {
+                None if from < range.end => run = Some(from..to),
+                Some(run) if from <= run.end => run.end = run.end.max(to),
+                _ => break,
+            }
+        }
+        run
+    }
+
     /// Takes the bytes of `[addr, addr + len)`, whole pages of the window, out of memory: `sink` gets
     /// those that are in it, with their address, a mebibyte at most at a time, and then their pages
-    /// go back to the host. What was never touched is passed over; pages shown from elsewhere stay.
+    /// go back to the host. What was never touched is passed over; pages shown from elsewhere stay. Pages
+    /// on which nothing is live, which a host that gives large ones has put beside others, only go.
     ///
     /// Addresses and allocations stay as they are, and read as zeros until [`Memory::bring_in`]
     /// brings the bytes back. It is the caller's part that nobody reads or writes them before.
@@ -67,18 +85,26 @@ impl Memory {
         let range = self.pages(addr, len)?;
         let mut from = range.start;
         while let Some(run) = self.runs(from..range.end).next() {
-            let bytes = (run.end - run.start).min(PIECE);
+            let run = run.start..run.end.min(run.start + PIECE);
+            let live = self.inhabited(&run).unwrap_or(run.end..run.end);
+            if run.start < live.start && !self.punch(run.start, live.start - run.start) {
+                return Err(MemoryError::OutOfMemory(live.start - run.start).into());
+            }
+            from = live.end;
+            let bytes = live.end - live.start;
+            if bytes == 0 {
+                continue;
+            }
             // SAFETY: whole pages of the window that are in memory. Their file is mapped there: where
             // another is shown, this one has no pages. `&mut self` says that nobody writes to them.
             let piece = unsafe {
-                let at = self.host.as_ptr().add(run.start as usize);
+                let at = self.host.as_ptr().add(live.start as usize);
                 std::slice::from_raw_parts(at, bytes as usize)
             };
-            sink(self.base + run.start, piece)?;
-            if !self.punch(run.start, bytes) {
+            sink(self.base + live.start, piece)?;
+            if !self.punch(live.start, bytes) {
                 return Err(MemoryError::OutOfMemory(bytes).into());
             }
-            from = run.start + bytes;
         }
         Ok(())
     }
@@ -179,6 +205,27 @@ mod tests {
             let there = memory.bytes(BASE + n * PIECE, PIECE).expect("allocated");
             assert!(there == of(n), "piece {n}");
         }
+    }
+
+    #[test]
+    fn what_nobody_lives_on_only_goes() {
+        let mut memory = memory();
+        memory.alloc(BASE + 2 * PAGE + 300, 256).expect("room");
+        memory.alloc(BASE + 3 * PAGE, 256).expect("room");
+        memory.alloc(BASE + 6 * PAGE, 256).expect("room");
+        // As where the host gives large pages.
+        let zeros = vec![0; 2 * PIECE as usize];
+        let large = memory.physical.write(memory.start, &zeros);
+        large.expect("room");
+        memory.write(BASE + 6 * PAGE, &[7]).expect("allocated");
+        let out = take_all(&mut memory);
+        let runs = out
+            .iter()
+            .map(|(at, bytes)| ((at - BASE) / PAGE, bytes.len() as u64 / PAGE));
+        assert_eq!(runs.collect::<Vec<_>>(), [(2, 2), (6, 1)]);
+        assert_eq!(memory.resident(), 0);
+        bring_all(&mut memory, &out);
+        assert_eq!(memory.bytes(BASE + 6 * PAGE, 2).expect("allocated"), [7, 0]);
     }
 
     #[test]

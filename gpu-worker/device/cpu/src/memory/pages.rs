@@ -17,8 +17,14 @@ impl Memory {
         (!self.shows(addr, end) || self.hide(addr, end)) && self.punch(from, bytes)
     }
 
+    /// What is shown from elsewhere: first addresses and bytes.
+    pub(crate) fn shown(&self) -> Vec<(u64, u64)> {
+        let shown = self.shown.iter();
+        shown.map(|(start, end)| (*start, end - start)).collect()
+    }
+
     /// Whether something is shown in a range.
-    pub(super) fn shows(&self, addr: u64, end: u64) -> bool {
+    pub(crate) fn shows(&self, addr: u64, end: u64) -> bool {
         let before = self.shown.range(..end).next_back();
         before.is_some_and(|(_, until)| *until > addr)
     }

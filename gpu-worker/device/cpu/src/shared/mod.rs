@@ -9,12 +9,14 @@
 mod book;
 mod index;
 mod looks;
+mod parted;
 mod store;
 mod written;
 
 pub(crate) use book::Book;
 pub(crate) use index::{Index, Key, Place};
 pub(crate) use looks::Looks;
+pub(crate) use parted::Parted;
 pub(crate) use store::Store;
 pub(crate) use written::Pagemap;
 

@@ -1,7 +1,8 @@
 //! The driver API as this crate uses it: every `unsafe` call of the crate is here, wrapped so that
 //! handles are owned and errors are [`Failure`]s.
 //!
-//! All of it runs on the device's thread, on which [`Context::new`] made the context current.
+//! It runs on the device's thread, on which [`Context::new`] made the context current, and for a session
+//! whose memory moves on the mover's, on which [`Context::enter`] does.
 
 #![expect(unsafe_code, reason = "the CUDA boundary")]
 
@@ -77,8 +78,9 @@ pub(crate) fn is_present() -> bool {
     unsafe { sys::is_culib_present() }
 }
 
-/// The device's primary context, current on this thread.
-#[derive(Debug)]
+/// The device's primary context, current on this thread. It is never released, so that whoever has it may
+/// keep it.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Context {
     device: sys::CUdevice,
     context: sys::CUcontext,
@@ -205,13 +207,13 @@ impl Context {
     }
 
     /// Reserves exactly these addresses, or fails.
-    pub(crate) fn reserve(&self, base: u64, size: u64) -> Result<(), Failure> {
+    pub(crate) fn reserve(&self, base: u64, size: u64) -> Result<Reservation, Failure> {
         let mut got = 0;
         // SAFETY: an out-pointer to a local; reserving maps nothing.
         let result = unsafe { sys::cuMemAddressReserve(&raw mut got, size as usize, 0, base, 0) };
         check(result, "reserving the session's addresses")?;
         if got == base {
-            return Ok(());
+            return Ok(Reservation { base, size });
         }
         // SAFETY: frees what was just reserved; nothing is mapped there.
         unsafe { sys::cuMemAddressFree(got, size as usize) };
@@ -219,12 +221,6 @@ impl Context {
             Code::BadAddress,
             format!("addresses at {base:#x} are not free"),
         ))
-    }
-
-    /// Gives reserved addresses back; everything in them was unmapped before.
-    pub(crate) fn unreserve(&self, base: u64, size: u64) {
-        // SAFETY: the caller reserved this range and unmapped all of it.
-        unsafe { sys::cuMemAddressFree(base, size as usize) };
     }
 
     /// Maps fresh physical memory at reserved, unmapped addresses.
@@ -255,12 +251,26 @@ impl Context {
     }
 }
 
+/// Reserved addresses; given back when dropped. Whoever drops it has unmapped all that was there.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    base: u64,
+    size: u64,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: made by `Context::reserve`, undone once; nothing is mapped there, see above.
+        unsafe { sys::cuMemAddressFree(self.base, self.size as usize) };
+    }
+}
+
 /// Physical memory at some addresses; unmapped and released when dropped. Whoever drops it has
 /// waited for all work that uses it.
 #[derive(Debug)]
 pub(crate) struct Mapping {
-    pub(crate) base: u64,
-    pub(crate) size: u64,
+    base: u64,
+    size: u64,
     handle: sys::CUmemGenericAllocationHandle,
 }
 

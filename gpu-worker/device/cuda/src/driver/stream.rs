@@ -6,8 +6,8 @@ use std::ptr;
 use bus_schemas::{Dim, Failure};
 use cudarc::driver::sys::{self, CUresult};
 
-use super::check;
 use super::module::Function;
+use super::{check, failure};
 
 /// A stream; destroyed when dropped, after its work.
 #[derive(Debug)]
@@ -56,6 +56,23 @@ impl Stream {
         // checked to be the session's.
         let result = unsafe { sys::cuMemcpyDtoHAsync_v2(pinned.pointer, from, pinned.len, self.0) };
         check(result, "copying to the host")
+    }
+
+    /// Copies the first `bytes` of it to the host, and waits until they are there.
+    pub(crate) fn bring_out<'p>(
+        &self,
+        pinned: &'p mut Pinned,
+        (from, bytes): (u64, usize),
+    ) -> Result<&'p [u8], Failure> {
+        let bytes = bytes.min(pinned.len);
+        // SAFETY: as in `copy_out`; the stream is waited for before anything else is done with it.
+        let result = unsafe { sys::cuMemcpyDtoHAsync_v2(pinned.pointer, from, bytes, self.0) };
+        check(result, "copying to the host")?;
+        self.wait()?;
+        pinned
+            .bytes()
+            .get(..bytes)
+            .ok_or_else(|| failure(CUresult::CUDA_ERROR_INVALID_VALUE, "copying"))
     }
 
     pub(crate) fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<(), Failure> {

@@ -1,0 +1,60 @@
+//! A session's memory that leaves the GPU and comes back, extent by extent.
+//!
+//! All of it is the mover's thread's, which may wait. The driver has the variables of modules, outside of
+//! the window: they stay.
+
+use bus_schemas::{Code, Failure, Window};
+use device_swap::{Keep, Movable};
+
+use super::Session;
+use crate::driver::Pinned;
+
+/// Bytes that are copied at a time.
+const PIECE: usize = 4 << 20;
+
+impl Movable for Session {
+    fn window(&self) -> Window {
+        self.window
+    }
+
+    fn allocated(&self) -> u64 {
+        self.memory.resident()
+    }
+
+    fn fault(&self) -> Option<Failure> {
+        let failed = "an earlier op of the session failed";
+        self.failed.then(|| Failure::new(Code::SessionGone, failed))
+    }
+
+    fn stop(&mut self, _: Failure) {
+        self.failed = true;
+    }
+
+    fn bytes(&self) -> u64 {
+        self.memory.mapped()
+    }
+
+    fn take_out(&mut self, keep: &mut Keep<'_>) -> Result<(), Failure> {
+        self.context.enter()?;
+        self.stream.wait()?;
+        let mut pinned = Pinned::new(PIECE)?;
+        for (first, size) in self.memory.extents() {
+            let (mut from, end) = (first, first + size);
+            while from < end {
+                let bytes = (end - from).min(PIECE as u64) as usize;
+                let piece = self.stream.bring_out(&mut pinned, (from, bytes))?;
+                keep.piece(from, piece)?;
+                from += piece.len() as u64;
+            }
+            self.memory.release(first);
+        }
+        Ok(())
+    }
+
+    fn bring_in(&mut self, address: u64, bytes: &[u8]) -> Result<(), Failure> {
+        self.context.enter()?;
+        self.memory.restore(&self.context, address)?;
+        self.stream.copy_in(address, bytes)?;
+        self.stream.wait()
+    }
+}

@@ -1,0 +1,45 @@
+//! What a session gives its bytes to when they leave the device.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bus_schemas::Failure;
+
+use crate::gate::Gate;
+use crate::progress::Part;
+use crate::space::{Stored, SwapSpace};
+
+/// What is stored of a session, with its addresses. Where two overlap, the later is right.
+pub(crate) type Kept = VecDeque<(u64, Stored)>;
+
+/// Takes a session's bytes, piece by piece.
+#[derive(Debug)]
+pub struct Keep<'m> {
+    pub(crate) space: &'m Arc<SwapSpace>,
+    pub(crate) gate: &'m Gate,
+    pub(crate) part: Part<'m>,
+    pub(crate) kept: &'m mut Kept,
+}
+
+impl Keep<'_> {
+    /// Stores the bytes at an address: they may leave the device then.
+    ///
+    /// # Errors
+    /// If there is no room for them, the host fails, or the session was closed meanwhile: they are to
+    /// stay where they are.
+    pub fn piece(&mut self, address: u64, bytes: &[u8]) -> Result<(), Failure> {
+        self.gate.through(|| ())?;
+        self.kept.push_back((address, self.space.put(bytes)?));
+        self.part.count(bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Does something that must not be done any more once the session was closed: who closes it waits
+    /// meanwhile, so it is to be short.
+    ///
+    /// # Errors
+    /// If the session was closed.
+    pub fn while_open<T>(&self, what: impl FnOnce() -> T) -> Result<T, Failure> {
+        self.gate.through(what)
+    }
+}

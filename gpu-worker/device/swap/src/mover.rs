@@ -1,0 +1,332 @@
+//! The mover: a thread that moves sessions' memory, one session after another, and drops what was closed.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bus_schemas::{Code, Failure, SessionId};
+use device::SwapUse;
+
+use crate::gate::Gate;
+use crate::keep::{Keep, Kept};
+use crate::movable::Movable;
+use crate::progress::{Part, Progress};
+use crate::space::SwapSpace;
+
+/// How often who waits for the thread looks whether it is there still.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A session to be moved.
+#[derive(Debug)]
+pub(crate) struct Move<M> {
+    pub(crate) session: SessionId,
+    pub(crate) what: M,
+    /// To the swap space; else back.
+    pub(crate) out: bool,
+    pub(crate) kept: Kept,
+    pub(crate) gate: Arc<Gate>,
+}
+
+/// A move that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended<M> {
+    pub(crate) of: Move<M>,
+    pub(crate) bytes: u64,
+    pub(crate) took: Duration,
+    /// Why the session is where it was.
+    pub(crate) failure: Option<Failure>,
+}
+
+#[derive(Debug)]
+enum Job<M> {
+    Move(Move<M>),
+    /// A session that was closed, with what is stored of it: to give memory back takes a while.
+    Drop(M, Kept),
+}
+
+#[derive(Debug)]
+struct Desk<M> {
+    jobs: VecDeque<Job<M>>,
+    /// The gate of the move in progress.
+    current: Option<Arc<Gate>>,
+    /// A closed session is being dropped.
+    dropping: bool,
+    ended: Vec<Ended<M>>,
+    over: bool,
+}
+
+#[derive(Debug)]
+struct Shared<M> {
+    desk: Mutex<Desk<M>>,
+    changed: Condvar,
+    space: Arc<SwapSpace>,
+    progress: Progress,
+}
+
+impl<M> Shared<M> {
+    fn desk(&self) -> MutexGuard<'_, Desk<M>> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'d>(&self, desk: MutexGuard<'d, Desk<M>>) -> MutexGuard<'d, Desk<M>> {
+        let waited = self.changed.wait(desk);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread and what it has to do. It starts with the first move, and ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Mover<M: Movable> {
+    shared: Arc<Shared<M>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<M: Movable> Mover<M> {
+    pub(crate) fn new(space: SwapSpace) -> Self {
+        let desk = Desk {
+            jobs: VecDeque::new(),
+            current: None,
+            dropping: false,
+            ended: Vec::new(),
+            over: false,
+        };
+        Self {
+            shared: Arc::new(Shared {
+                desk: Mutex::new(desk),
+                changed: Condvar::new(),
+                space: Arc::new(space),
+                progress: Progress::default(),
+            }),
+            thread: None,
+        }
+    }
+
+    /// Starts the thread, if it has not.
+    pub(crate) fn start(&mut self) -> Result<(), Failure> {
+        if self.thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            let thread = Builder::new().name("warploom-mover".into());
+            let started = thread.spawn(move || work(&shared));
+            self.thread = Some(started.map_err(|error| {
+                let detail = format!("the host gives no thread that moves memory: {error}");
+                Failure::new(Code::OutOfMemory, detail)
+            })?);
+        }
+        Ok(())
+    }
+
+    /// Moves a session after those that were to be moved before.
+    pub(crate) fn begin(&self, of: Move<M>) {
+        self.shared.desk().jobs.push_back(Job::Move(of));
+        self.shared.changed.notify_all();
+    }
+
+    /// Drops a closed session that is not moving.
+    pub(crate) fn drop_session(&self, what: M, kept: Kept) {
+        // Before the moves: what it gives back may be what they need.
+        self.shared.desk().jobs.push_front(Job::Drop(what, kept));
+        self.shared.changed.notify_all();
+    }
+
+    /// The session of a move was closed: the move ends early if it is in progress, and is forgotten.
+    pub(crate) fn close(&self, gate: &Arc<Gate>) {
+        gate.close();
+        let mut desk = self.shared.desk();
+        let is_it = |of: &Move<M>| Arc::ptr_eq(&of.gate, gate);
+        let waits = |job: &Job<M>| matches!(job, Job::Move(of) if is_it(of));
+        let closed = match desk.jobs.iter().position(waits) {
+            Some(at) => desk.jobs.remove(at),
+            None => {
+                let ended = desk.ended.iter().position(|ended| is_it(&ended.of));
+                ended.map(|at| Job::Move(desk.ended.remove(at).of))
+            }
+        };
+        if let Some(Job::Move(of)) = closed {
+            desk.jobs.push_front(Job::Drop(of.what, of.kept));
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// Waits until all sessions that were closed are gone.
+    pub(crate) fn wait_for_closed(&self) {
+        let mut desk = self.shared.desk();
+        let runs = |thread: &JoinHandle<()>| !thread.is_finished();
+        while self.thread.as_ref().is_some_and(runs) {
+            let leaving = desk.jobs.iter().any(|job| matches!(job, Job::Drop(..)));
+            let closed = desk.current.as_ref().is_some_and(|gate| gate.is_closed());
+            if !leaving && !closed && !desk.dropping {
+                return;
+            }
+            let waited = self.shared.changed.wait_timeout(desk, LOOK);
+            desk = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The moves that have ended since this was asked last.
+    pub(crate) fn ended(&self) -> Vec<Ended<M>> {
+        std::mem::take(&mut self.shared.desk().ended)
+    }
+
+    /// Where it puts what it takes.
+    #[cfg(test)]
+    pub(crate) fn space(&self) -> Arc<SwapSpace> {
+        Arc::clone(&self.shared.space)
+    }
+
+    pub(crate) fn used(&self) -> SwapUse {
+        SwapUse {
+            moving: self.shared.progress.read(),
+            ..self.shared.space.used()
+        }
+    }
+}
+
+impl<M: Movable> Drop for Mover<M> {
+    fn drop(&mut self) {
+        let mut desk = self.shared.desk();
+        desk.over = true;
+        if let Some(gate) = desk.current.clone() {
+            drop(desk);
+            gate.close();
+        } else {
+            drop(desk);
+        }
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// What the thread does.
+fn work<M: Movable>(shared: &Shared<M>) {
+    let mut desk = shared.desk();
+    while !desk.over {
+        match desk.jobs.pop_front() {
+            None => desk = shared.wait(desk),
+            Some(Job::Drop(what, kept)) => {
+                desk.dropping = true;
+                drop(desk);
+                drop((what, kept));
+                desk = shared.desk();
+                desk.dropping = false;
+                shared.changed.notify_all();
+            }
+            Some(Job::Move(of)) => {
+                desk.current = Some(Arc::clone(&of.gate));
+                drop(desk);
+                let ended = carry(shared, of);
+                desk = shared.desk();
+                desk.current = None;
+                // Only what is on the desk can be told of, so this is decided with it in hand.
+                match ended.of.gate.is_closed() {
+                    true => desk
+                        .jobs
+                        .push_front(Job::Drop(ended.of.what, ended.of.kept)),
+                    false => desk.ended.push(ended),
+                }
+            }
+        }
+    }
+}
+
+/// Moves one session.
+fn carry<M: Movable>(shared: &Shared<M>, mut of: Move<M>) -> Ended<M> {
+    let began = Instant::now();
+    let moved = match of.out {
+        true => out(shared, &mut of),
+        false => back(shared, &mut of),
+    };
+    let (bytes, failure) = match moved {
+        Ok(bytes) => (bytes, None),
+        Err(failure) => (0, Some(failure)),
+    };
+    let took = began.elapsed();
+    Ended {
+        of,
+        bytes,
+        took,
+        failure,
+    }
+}
+
+/// Takes a session's bytes out, all or none. Gives how many.
+fn out<M: Movable>(shared: &Shared<M>, of: &mut Move<M>) -> Result<u64, Failure> {
+    let bytes = of.what.bytes();
+    if bytes > shared.space.left() {
+        return Err(shared.space.no_room(bytes));
+    }
+    let part = Part::of(&shared.progress, bytes);
+    let taken = of
+        .what
+        .take_out(&mut keep(shared, &of.gate, part, &mut of.kept));
+    let moved = stored(&of.kept);
+    match taken {
+        Ok(()) => Ok(moved),
+        Err(failure) => match bring(shared, of) {
+            Ok(_) => Err(failure),
+            // Not even that: it is out then, with what of it is in memory still, until it is brought in.
+            Err(_) => Ok(moved),
+        },
+    }
+}
+
+/// Brings a session's bytes back, all or none. Gives how many.
+fn back<M: Movable>(shared: &Shared<M>, of: &mut Move<M>) -> Result<u64, Failure> {
+    let failure = match bring(shared, of) {
+        Ok(bytes) => return Ok(bytes),
+        Err(failure) => failure,
+    };
+    if !of.gate.is_closed() {
+        // The room of what came is there still. What cannot go stays on the device until the next try.
+        let mut again = Kept::new();
+        let part = Part::of(&shared.progress, of.what.bytes());
+        drop(
+            of.what
+                .take_out(&mut keep(shared, &of.gate, part, &mut again)),
+        );
+        // A piece that came in part is right where it was stored before.
+        again.append(&mut of.kept);
+        of.kept = again;
+    }
+    Err(failure)
+}
+
+/// Brings pieces in, until all are there or one cannot be.
+fn bring<M: Movable>(shared: &Shared<M>, of: &mut Move<M>) -> Result<u64, Failure> {
+    let mut part = Part::of(&shared.progress, stored(&of.kept));
+    let (mut bytes, mut piece) = (0, Vec::new());
+    while let Some((address, stored)) = of.kept.pop_front() {
+        let came = of
+            .gate
+            .through(|| ())
+            .and_then(|()| stored.read(&mut piece));
+        if let Err(failure) = came.and_then(|()| of.what.bring_in(address, &piece)) {
+            of.kept.push_front((address, stored));
+            return Err(failure);
+        }
+        bytes += stored.len() as u64;
+        part.count(stored.len() as u64);
+    }
+    Ok(bytes)
+}
+
+fn stored(kept: &Kept) -> u64 {
+    kept.iter().map(|(_, stored)| stored.len() as u64).sum()
+}
+
+fn keep<'m, M>(
+    shared: &'m Shared<M>,
+    gate: &'m Gate,
+    part: Part<'m>,
+    kept: &'m mut Kept,
+) -> Keep<'m> {
+    let space = &shared.space;
+    Keep {
+        space,
+        gate,
+        part,
+        kept,
+    }
+}

@@ -1,0 +1,250 @@
+//! The swap space: bytes in the host's memory, and in a file where that is full.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bus_schemas::{Code, Failure};
+use device::SwapUse;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use crate::config::SwapConfig;
+use crate::reserve;
+use crate::runs::Runs;
+
+/// Bytes that are given out and taken back as one: a page.
+const GRAIN: u64 = 4096;
+
+/// Where bytes lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tier {
+    /// In the host's memory.
+    Memory,
+    /// In the swap file.
+    Disk,
+}
+
+/// Whole grains of a tier that one piece has.
+#[derive(Debug)]
+struct Extent {
+    tier: Tier,
+    range: Range<u64>,
+}
+
+/// What is free of both tiers.
+#[derive(Debug)]
+struct Free {
+    memory: Runs,
+    disk: Runs,
+}
+
+impl Free {
+    fn of(&mut self, tier: Tier) -> &mut Runs {
+        match tier {
+            Tier::Memory => &mut self.memory,
+            Tier::Disk => &mut self.disk,
+        }
+    }
+
+    fn left(&self) -> u64 {
+        self.memory.left() + self.disk.left()
+    }
+}
+
+/// Room for bytes that were swapped out, two tiers with a limit each.
+#[derive(Debug)]
+pub struct SwapSpace {
+    memory: Option<File>,
+    disk: Option<File>,
+    /// Bytes that each may hold, memory first.
+    limits: (u64, u64),
+    free: Mutex<Free>,
+}
+
+impl SwapSpace {
+    /// A swap space of this size; none where it would have no room at all. The limits count in whole
+    /// pages. The file's bytes are reserved here, so that it cannot be without room later.
+    ///
+    /// # Errors
+    /// If the host does not give a file in memory, or the directory no room: the failure names it, the
+    /// bytes and what to do.
+    pub fn new(config: &SwapConfig) -> Result<Option<Self>, Failure> {
+        let whole = |bytes: u64| bytes / GRAIN * GRAIN;
+        let disk = config.file.as_ref().map_or(0, |file| whole(file.bytes));
+        let limits = (whole(config.memory), disk);
+        if limits == (0, 0) {
+            return Ok(None);
+        }
+        let of_file = config.file.as_ref().filter(|_| disk > 0);
+        Ok(Some(Self {
+            memory: match limits.0 {
+                0 => None,
+                bytes => Some(reserve::in_memory(bytes)?),
+            },
+            disk: of_file.map(reserve::on_disk).transpose()?,
+            limits,
+            free: Mutex::new(Free {
+                memory: Runs::new(limits.0),
+                disk: Runs::new(limits.1),
+            }),
+        }))
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn file(&self, tier: Tier) -> Result<&File, Failure> {
+        let file = match tier {
+            Tier::Memory => &self.memory,
+            Tier::Disk => &self.disk,
+        };
+        let none = || Failure::new(Code::Device, "the swap space has no such part");
+        file.as_ref().ok_or_else(none)
+    }
+
+    /// Bytes that it has room for.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.free().left()
+    }
+
+    /// How full it is; of moves it knows nothing.
+    #[must_use]
+    pub fn used(&self) -> SwapUse {
+        let free = self.free();
+        let (memory, disk) = self.limits;
+        SwapUse {
+            memory: (memory - free.memory.left(), memory),
+            file: (disk - free.disk.left(), disk),
+            moving: (0, 0),
+        }
+    }
+
+    /// That so many bytes do not fit.
+    pub(crate) fn no_room(&self, bytes: u64) -> Failure {
+        let SwapUse { memory, file, .. } = self.used();
+        let detail = format!(
+            "the swap space has no room for {bytes} bytes: in memory it holds {} of {}, in its file {} of {}",
+            memory.0, memory.1, file.0, file.1
+        );
+        Failure::new(Code::OutOfMemory, detail)
+    }
+
+    /// Stores bytes, in memory as far as there is room. They are there until what it gives is dropped.
+    ///
+    /// # Errors
+    /// If there is no room for all of them, or the host fails: nothing is stored then.
+    pub fn put(self: &Arc<Self>, bytes: &[u8]) -> Result<Stored, Failure> {
+        let stored = self.take(bytes.len())?;
+        stored.pieces(|file, at, range| match bytes.get(range) {
+            Some(piece) => file.write_all_at(piece, at),
+            None => Ok(()),
+        })?;
+        Ok(stored)
+    }
+
+    /// Takes room for a piece; what is in it is from before.
+    fn take(self: &Arc<Self>, len: usize) -> Result<Stored, Failure> {
+        let mut stored = Stored {
+            space: Arc::clone(self),
+            extents: Vec::with_capacity(1),
+            len,
+        };
+        let mut wanted = (len as u64).next_multiple_of(GRAIN);
+        let mut free = self.free();
+        if free.left() < wanted {
+            drop(free);
+            return Err(self.no_room(len as u64));
+        }
+        for tier in [Tier::Memory, Tier::Disk] {
+            while wanted > 0
+                && let Some(range) = free.of(tier).take(wanted)
+            {
+                wanted -= range.end - range.start;
+                stored.extents.push(Extent { tier, range });
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Nobody has an extent any more. Memory goes back to the host; where the host does not take it, it
+    /// stays with what comes there next. What was in it is never read: whoever reads has written before.
+    fn give(&self, extent: &Extent) {
+        if let (Tier::Memory, Some(file)) = (extent.tier, &self.memory) {
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let Range { start, end } = extent.range;
+            let _ = fallocate(file, hole, start, end - start);
+        }
+        self.free().of(extent.tier).give(extent.range.clone());
+    }
+}
+
+/// Bytes in the swap space, which has their room again when this is dropped.
+#[derive(Debug)]
+pub struct Stored {
+    space: Arc<SwapSpace>,
+    extents: Vec<Extent>,
+    len: usize,
+}
+
+impl Stored {
+    /// Bytes that they are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it is nothing at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Reads them all, into `bytes` in place of what is there.
+    ///
+    /// # Errors
+    /// If the host fails.
+    pub fn read(&self, bytes: &mut Vec<u8>) -> Result<(), Failure> {
+        bytes.resize(self.len, 0);
+        self.pieces(|file, at, range| match bytes.get_mut(range) {
+            Some(piece) => file.read_exact_at(piece, at),
+            None => Ok(()),
+        })
+    }
+
+    /// Each extent in order: the file that it is in, where it begins there, and which of the bytes it has.
+    fn pieces(
+        &self,
+        mut each: impl FnMut(&File, u64, Range<usize>) -> std::io::Result<()>,
+    ) -> Result<(), Failure> {
+        let mut from = 0_usize;
+        for Extent { tier, range } in &self.extents {
+            let whole = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let to = self.len.min(from.saturating_add(whole));
+            let file = self.space.file(*tier)?;
+            each(file, range.start, from..to).map_err(|error| {
+                let place = match tier {
+                    Tier::Memory => "the host's memory",
+                    Tier::Disk => "the swap file",
+                };
+                let detail = format!("{place} failed for {} swapped bytes: {error}", to - from);
+                Failure::new(Code::OutOfMemory, detail)
+            })?;
+            from = to;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        for extent in &self.extents {
+            self.space.give(extent);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
