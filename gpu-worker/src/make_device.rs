@@ -39,7 +39,10 @@ pub struct DeviceSettings {
 /// Room for sessions' memory that is not on the device. By default there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwapSettings {
-    /// Bytes of the host's memory; by default none.
+    /// What sessions may hold together, percent of what fits on the device; 100 and less is no more.
+    pub overcommit: u32,
+    /// Bytes of the host's memory; by default as much as sessions may hold together, where that is more
+    /// than fits on the device.
     pub memory: Option<u64>,
     /// Bytes of a file, for what the host's memory has no room for. They are reserved when the worker
     /// starts.
@@ -49,8 +52,8 @@ pub struct SwapSettings {
 }
 
 impl SwapSettings {
-    /// The room, if any is asked for.
-    fn space(&self) -> Result<Option<SwapSpace>, Failure> {
+    /// The room for a device of so many bytes, if any is asked for.
+    fn space(&self, capacity: u64) -> Result<Option<SwapSpace>, Failure> {
         let file = match (self.file, &self.dir) {
             (0, _) => None,
             (bytes, Some(dir)) => Some(SwapFile {
@@ -64,7 +67,9 @@ impl SwapSettings {
                 return Err(Failure::new(Code::BadSettings, detail));
             }
         };
-        let memory = self.memory.unwrap_or(0);
+        let together = capacity / 100 * u64::from(self.overcommit);
+        let usual = if self.overcommit > 100 { together } else { 0 };
+        let memory = self.memory.unwrap_or(usual);
         SwapSpace::new(&SwapConfig { memory, file })
     }
 }
@@ -88,7 +93,6 @@ impl DeviceSettings {
     /// What makes the device, on the thread that will own it.
     pub(crate) fn maker(self) -> MakeDevice {
         Box::new(move || {
-            let space = self.swap.space()?;
             let gpu = match self.choice {
                 DeviceChoice::Cuda => Some(self.gpu().map_err(needed)?),
                 DeviceChoice::Auto if device_cuda::is_present() => match self.gpu() {
@@ -105,8 +109,15 @@ impl DeviceSettings {
                 DeviceChoice::Auto | DeviceChoice::Cpu => None,
             };
             Ok(match gpu {
-                Some(gpu) => Box::new(gpu.swapping(space)) as Box<dyn Device>,
-                None => Box::new(self.cpu().usable()?.swapping(space)),
+                Some(gpu) => {
+                    let space = self.swap.space(gpu.info().capacity)?;
+                    Box::new(gpu.swapping(space)) as Box<dyn Device>
+                }
+                None => {
+                    let cpu = self.cpu().usable()?;
+                    let space = self.swap.space(cpu.info().capacity)?;
+                    Box::new(cpu.swapping(space))
+                }
             })
         })
     }
@@ -163,16 +174,25 @@ mod tests {
             memory: Some(1 << 20),
             file: 1 << 21,
             dir: Some(std::env::temp_dir()),
+            overcommit: 100,
         });
         let room = both.expect("usable").swap_use().expect("a swap space");
         assert_eq!((room.memory, room.file), ((0, 1 << 20), (0, 1 << 21)));
+        let overcommit = 150;
+        let usual = SwapSettings::default();
+        let half_more = made(SwapSettings {
+            overcommit,
+            ..usual
+        });
+        let room = half_more.expect("usable").swap_use().expect("a swap space");
+        assert_eq!((room.memory.1, room.file.1), ((1 << 24) / 100 * 150, 0));
     }
 
     #[test]
     fn a_swap_file_without_room_refuses_the_worker() {
         let refused = |file, dir| {
-            let memory = None;
-            let made = made(SwapSettings { memory, file, dir });
+            let usual = SwapSettings::default();
+            let made = made(SwapSettings { file, dir, ..usual });
             made.err().expect("no such room").detail
         };
         let detail = refused(1 << 50, Some(std::env::temp_dir()));

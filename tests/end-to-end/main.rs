@@ -35,6 +35,7 @@ mod run;
 mod sharing;
 mod silence;
 mod storage;
+mod swap;
 mod tables;
 mod targets;
 mod usage;

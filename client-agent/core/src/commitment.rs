@@ -92,11 +92,12 @@ fn spare(bytes: u64) -> u64 {
 
 impl Commitment {
     /// That of a session which begins: it says which process it is, and asks for as much as most
-    /// programs allocate first, if there is room.
+    /// programs allocate first, if there is room. Memory that is pinned is never swapped out.
     #[must_use]
-    pub fn begin(now: Nanos, process: ClientProcess) -> Self {
+    pub fn begin(now: Nanos, process: ClientProcess, pinned: bool) -> Self {
         let mut commitment = Self {
             process: Some(process),
+            pinned,
             ..Self::default()
         };
         commitment.request(now, Held { bytes: 0, after: 0 }, spare(0), 0);
@@ -327,7 +328,7 @@ mod tests {
             pid: 4_711,
             name: ShortText::new("train"),
         };
-        let mut commitment = Commitment::begin(0, process);
+        let mut commitment = Commitment::begin(0, process, false);
         let request = sent(&mut commitment, 0);
         let asked = (request.number, request.held, request.wanted, request.least);
         assert_eq!(asked, (1, 0, 2 * MIB, 0));
@@ -341,7 +342,7 @@ mod tests {
         // Said once, and with none to spare the program asks as ever.
         commitment.look(RESEND.0, 0, 0);
         assert_eq!(sent(&mut commitment, RESEND.0).process, None);
-        let mut full = Commitment::begin(0, process);
+        let mut full = Commitment::begin(0, process, false);
         let request = sent(&mut full, 0);
         full.answered(1, 0, 0, &answer(&request, 0));
         assert!(full.ask(1, 0, 0, 100).is_own);

@@ -48,6 +48,15 @@ pub fn driver_version() -> i32 {
     })
 }
 
+/// Whether the memory of this process's sessions may be swapped out.
+const SWAP_VARIABLE: &str = "WARPLOOM_CLIENT_SWAP";
+
+/// Whether the memory of this process's sessions may be swapped out: unless it is forbidden, it may.
+pub(crate) fn swaps() -> bool {
+    static PINNED: OnceLock<bool> = OnceLock::new();
+    !*PINNED.get_or_init(|| std::env::var(SWAP_VARIABLE).is_ok_and(|said| said == "off"))
+}
+
 /// A version such as 13.4, not below what this library speaks.
 fn version(text: &str) -> Option<i32> {
     let (major, minor) = text.split_once('.')?;
@@ -105,6 +114,11 @@ impl ProgramSettings {
             return Err(format!(
                 "{DRIVER_VARIABLE} is a version from 13.0 on, such as 13.4, not `{said}`"
             ));
+        }
+        if let Some(said) = text(SWAP_VARIABLE)?
+            && !["on", "off"].contains(&said.as_str())
+        {
+            return Err(format!("{SWAP_VARIABLE} is on or off, not `{said}`"));
         }
         let time_or = |name: &str, usual| match text(name)? {
             None => Ok(usual),
@@ -204,6 +218,7 @@ mod tests {
             read(&[url, ("WARPLOOM_TENANT", "Not A Name")]),
             read(&[url, ("WARPLOOM_CLIENT_DEADLINE", "soon")]),
             read(&[url, ("WARPLOOM_CLIENT_DRIVER_VERSION", "12.9")]),
+            read(&[url, ("WARPLOOM_CLIENT_SWAP", "never")]),
             read(&[("WARPLOOM_BROKER_CREDENTIALS", "/nowhere/at/all")]),
         ];
         let names = [

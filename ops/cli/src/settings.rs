@@ -55,6 +55,11 @@ known! {
     "worker.exclusive" = "false", "whether the worker takes only tenants bound to its group, one at a time: true or false";
     "worker.capacity" = "", "memory sessions may have together, such as 8GiB (default: what the device has)";
     "worker.reserve" = "", "memory kept free (default: 2GiB on a GPU, 0 on a CPU)";
+    "worker.overcommit" = "100", "what sessions may hold together, percent of what fits on the device: above 100 what does not fit is swapped out; docs/howto/overcommit.md";
+    "worker.swap_memory" = "", "the host's memory that may hold what is swapped out (default: as much as sessions may hold together)";
+    "worker.swap_file" = "0MiB", "bytes of a file for what does not fit there; reserved when the worker starts";
+    "worker.swap_dir" = "", "directory of that file, which has no name in it";
+    "worker.swap_idle" = "1s", "a session that ran nothing for so long leaves the device before others do";
     "worker.share" = "tenant", "whose sessions on a CPU device keep bytes that they hold alike in memory once: all, tenant (those of one tenant) or off";
     "worker.metering" = "1s", "time between two blocks of a worker's usage: a worker that is killed may leave so much unreported";
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
@@ -66,6 +71,7 @@ known! {
     "client.deadline" = "30s", "a program waits so long for a broker, a leader or a worker that does not answer; then its session fails";
     "client.opening" = "2400ms", "connecting to the broker, and then opening a session, may take so long each";
     "client.runtime_tables" = "off", "whether the CUDA runtime inside programs gets the undocumented tables that it asks the driver for: on or off; docs/howto/cuda-runtime.md says what that is";
+    "client.swap" = "on", "whether the memory of the program's sessions may be swapped out: on or off";
     "client.driver_version" = "13.0", "the version of CUDA that the driver says it speaks, 13.0 or later: Warp sends PTX only to a driver as new as its own toolkit (13.4)";
     "command.deadline" = "5s", "a command waits so long for a broker, a leader or a stored message that does not come";
     "run.library" = "", "the drop-in library that `run` gives programs (default: beside this program)";
@@ -90,7 +96,7 @@ impl Kind {
     /// What the default looks like, where that says it.
     fn of(known: &Known) -> Self {
         match (known.key, known.default) {
-            ("worker.capacity" | "worker.reserve", _) => Self::Size,
+            ("worker.capacity" | "worker.reserve" | "worker.swap_memory", _) => Self::Size,
             ("worker.device", _) => Self::OneOf(&["auto", "cpu", "cuda"]),
             ("worker.model", _) => Self::OneOf(&[
                 "usual", "machine", "t4", "a100", "a10", "rtx3090", "l4", "rtx4090", "rtx5090",
@@ -99,7 +105,7 @@ impl Kind {
             ("worker.share", _) => Self::OneOf(&["all", "tenant", "off"]),
             ("broker.sync", _) => Self::OneOf(&["relaxed", "always"]),
             ("log.format", _) => Self::OneOf(&["text", "json"]),
-            ("client.runtime_tables", _) => Self::OneOf(&["off", "on"]),
+            ("client.runtime_tables" | "client.swap", _) => Self::OneOf(&["off", "on"]),
             (_, "true" | "false") => Self::OneOf(&["true", "false"]),
             (_, "") => Self::Text,
             (_, usual) if usual.parse::<u64>().is_ok() => Self::Number,

@@ -26,6 +26,7 @@ use crate::driver::Driver;
 use crate::error::{ClientError, closed};
 use crate::observer::Observer;
 use crate::process::this_process;
+use crate::program::swaps;
 
 /// Messages kept while the connection takes no more. The outbox sends again what is not acknowledged.
 const BACKLOG: usize = 1_024;
@@ -94,7 +95,7 @@ impl SessionChannel {
             inner: Mutex::new(Inner {
                 outbox: Outbox::new(settings),
                 addresses: Addresses::new(opened.window, quota),
-                commitment: asks.then(|| Commitment::begin(0, this_process())),
+                commitment: asks.then(|| Commitment::begin(0, this_process(), !swaps())),
                 actions: Vec::new(),
                 slots: HashMap::new(),
                 images: HashMap::new(),

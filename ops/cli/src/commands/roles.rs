@@ -8,7 +8,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use bus_schemas::Tenant;
 use clap::Args;
-use gpu_worker::{DeclaredLost, DeviceSettings, WorkerSettings};
+use gpu_worker::{DeclaredLost, DeviceSettings, SwapSettings, WorkerSettings};
 use scheduler_leader::{Events, LeaderSettings};
 use telemetry::Role;
 
@@ -99,6 +99,9 @@ pub fn leader(args: &LeaderArgs, settings: &Settings) -> Result<()> {
     scheduler_leader::run(leader, stop_signal)
 }
 
+/// Percent that memory may be overcommitted by at most.
+const MOST_OVERCOMMIT: u32 = 10_000;
+
 /// Runs the worker of one device.
 ///
 /// # Errors
@@ -123,6 +126,14 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
             "E-CONFIG-VALUE: worker.metering must be more than 0: 1s is usual".into()
         ));
     }
+    worker.overcommit = settings.number("worker.overcommit")?;
+    if !(100..=MOST_OVERCOMMIT).contains(&worker.overcommit) {
+        bail!(UsageError(format!(
+            "E-CONFIG-VALUE: worker.overcommit is 100 to {MOST_OVERCOMMIT} percent, not {}",
+            worker.overcommit
+        )));
+    }
+    worker.swap_idle = settings.duration("worker.swap_idle")?;
     worker.compile.seconds = settings.number("worker.compile_seconds")?;
     if let Some(bytes) = settings.bytes("worker.compile_bytes")? {
         worker.compile.bytes = bytes;
@@ -137,6 +148,12 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
         watchdog: settings.duration("worker.watchdog")?,
         engine: chosen(args.engine.as_deref(), settings, "worker.engine")?,
         model: chosen(None, settings, "worker.model")?,
+        swap: SwapSettings {
+            overcommit: worker.overcommit,
+            memory: settings.bytes("worker.swap_memory")?,
+            file: settings.bytes("worker.swap_file")?.unwrap_or(0),
+            dir: settings.given("worker.swap_dir").map(PathBuf::from),
+        },
     };
     let ended = gpu_worker::run(worker, device, gpu_worker::asked_to_end());
     match ended {

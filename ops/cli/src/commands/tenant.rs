@@ -82,6 +82,9 @@ pub struct TenantSetArgs {
     /// away. Lower priorities make room for it (docs/howto/slo.md)
     #[arg(long, value_name = "TARGET")]
     pub slo: Option<String>,
+    /// Whether the memory of its sessions may be swapped out: on or off; a new tenant's may
+    #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
+    pub swap: Option<String>,
     /// Changes nothing (exit code 1) if the change means that a target cannot be met; without it, that
     /// is a warning
     #[arg(long)]
@@ -201,6 +204,9 @@ fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantS
         let groups = Groups::new(args.groups.iter().cloned());
         settings.groups = groups.with_context(|| UsageError("these are too many groups".into()))?;
     }
+    if let Some(text) = &args.swap {
+        settings.swap = text == "on";
+    }
     if let Some(text) = &args.slo {
         settings.slo_ns = parse_target(text)?;
     }
@@ -247,7 +253,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     }
     let mut table = headed(
         "tenant | priority | weight | quota | sessions | addresses | modules | staged | \
-         outstanding | cap | target | groups",
+         outstanding | cap | target | swap | groups",
     );
     for (tenant, settings) in tenants {
         let limits = settings.limits(&cluster);
@@ -265,6 +271,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
             }),
             limit(settings.cap.into(), |cap| format!("{cap} %")),
             limit(settings.slo_ns, duration),
+            if settings.swap { "on" } else { "off" }.into(),
             match settings.groups.is_empty() {
                 true => "any".into(),
                 false => settings.groups.names().collect::<Vec<_>>().join(" "),
