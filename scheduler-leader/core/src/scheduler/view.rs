@@ -30,6 +30,10 @@ pub struct SessionView {
     pub received: OpNumber,
     /// Its close grant is decided.
     pub closing: bool,
+    /// Its memory is not on the device: it is granted nothing before it has returned.
+    pub away: bool,
+    /// It waits for that.
+    pub waiting: bool,
 }
 
 /// A worker as the order sees it.
@@ -143,6 +147,8 @@ impl Scheduler {
             doubted: state.doubted,
             received: state.received,
             closing: matches!(state.life, Life::Closing(_)),
+            away: state.away,
+            waiting: self.is_waiting(self.slot(session)?),
         })
     }
 
@@ -270,7 +276,7 @@ fn view(worker: &WorkerState) -> WorkerView {
         draining: worker.draining,
         cordoned: worker.cordoned,
         report: worker.report.clone(),
-        capacity: worker.capacity,
+        capacity: worker.memory(),
         free: worker.free(),
         busy: worker.recent.percent(),
     }
