@@ -282,6 +282,11 @@ impl TenantState {
         counts ^ settings.outstanding_ns ^ u64::from(settings.weight)
     }
 
+    /// Whether its memory is never to be swapped out.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.known && !self.settings.swap
+    }
+
     /// Whether its bound on granted work that is not done holds back a slice of this cost.
     pub(super) fn is_bounded(&self, cost: u64) -> bool {
         let (bound, outstanding) = (self.settings.outstanding_ns, self.outstanding);

@@ -226,6 +226,20 @@ impl Scheduler {
         quotas.filter(|(_, quota)| *quota > 0)
     }
 
+    /// Whether a tenant's memory is never to be swapped out.
+    #[must_use]
+    pub fn is_pinned(&self, tenant: &Tenant) -> bool {
+        let index = self.tenant_index.get(tenant);
+        index.is_some_and(|index| self.tenants[*index].is_pinned())
+    }
+
+    /// The tenants whose memory is never to be swapped out, by name.
+    pub fn pinned(&self) -> impl Iterator<Item = &Tenant> {
+        let tenants = self.tenant_index.iter();
+        let pinned = tenants.filter(|(_, index)| self.tenants[**index].is_pinned());
+        pinned.map(|(name, _)| name)
+    }
+
     /// A tenant's target, nanoseconds; 0 without one.
     #[must_use]
     pub fn target(&self, tenant: &Tenant) -> u64 {
