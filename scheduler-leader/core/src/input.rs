@@ -3,7 +3,7 @@
 use bus_schemas::{
     Chain, CloseReason, ClusterSettings, Code, CostRun, DoneReport, Epoch, GpuPosition,
     Incarnation, KernelKey, LeaderId, OpNumber, ProfileHash, Row, SealAnswer, SealedGrant,
-    SealedName, SessionId, Tenant, TenantSettings, WeightSample,
+    SealedName, SessionId, SessionResidency, Tenant, TenantSettings, WeightSample,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -121,6 +121,17 @@ pub enum Input {
         incarnation: Incarnation,
         /// Its report.
         report: WorkerReport,
+    },
+    /// A worker whose memory is overcommitted reports what its sessions hold, and where.
+    Residency {
+        /// The worker.
+        incarnation: Incarnation,
+        /// Bytes that all its sessions may hold together.
+        limit: u64,
+        /// Nanoseconds that a mebibyte takes to move, as measured last; 0 before the first.
+        ns_per_mib: u64,
+        /// Its sessions, while what they hold does not fit on the device.
+        sessions: Rows<SessionResidency>,
     },
     /// A tenant asks for a session, or for several on different workers.
     SessionOpen {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bus_schemas::{
     Chain, Column, DoneReport, GpuPosition, Grant, GrantBatch, InputNumber, OpenGrant, Outcome,
-    Row, SealAnswer, SealPage, WIRE_VERSION, encode_into, limits,
+    Residency, Row, SealAnswer, SealPage, WIRE_VERSION, encode_into, limits,
 };
 
 use super::config::Config;
@@ -67,6 +67,8 @@ pub(super) struct GrantStream {
     pub(super) leaves: Option<InputNumber>,
     /// The worker's last report of itself that became an input, and when.
     pub(super) reported: Option<(Nanos, WorkerReport)>,
+    /// Where its sessions' memory is, as the order was told last.
+    pub(super) residency: Option<Residency>,
 }
 
 impl GrantStream {
@@ -92,6 +94,7 @@ impl GrantStream {
             look_at: None,
             leaves: None,
             reported: None,
+            residency: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The workers a candidate hears of.
 
-use bus_schemas::{DeviceProperties, Epoch, Incarnation, WorkerBeat, limits};
+use bus_schemas::{DeviceProperties, Epoch, Incarnation, Residency, WorkerBeat, limits};
 
 use super::config::Servers;
 use crate::ids::IdMap;
@@ -10,6 +10,15 @@ use crate::time::Nanos;
 /// As many of what a heartbeat says as it may say.
 fn few<R: Clone>(said: Option<&Vec<R>>, most: usize) -> Option<Rows<R>> {
     said.map(|rows| Rows(rows.iter().take(most).cloned().collect()))
+}
+
+/// Of no more sessions than a worker may name.
+fn bounded(said: &Residency) -> Residency {
+    let rows = said.sessions.iter().take(limits::RESIDENCY_ROWS);
+    Residency {
+        sessions: rows.copied().collect(),
+        ..*said
+    }
 }
 
 /// A worker as its heartbeats describe it.
@@ -22,6 +31,8 @@ pub(super) struct Member {
     pub(super) quotas: Option<(Epoch, u64)>,
     /// What placement needs to know of it.
     pub(super) report: WorkerReport,
+    /// Where its sessions' memory is, as it said last, if that is overcommitted.
+    pub(super) residency: Option<Residency>,
 }
 
 /// Every worker heard of and not lost.
@@ -38,8 +49,12 @@ impl Members {
     /// Takes a heartbeat in.
     pub(super) fn beat(&mut self, now: Nanos, incarnation: Incarnation, beat: &WorkerBeat) {
         let before = self.workers.remove(&incarnation);
-        let before = before.map(|it| it.report).unwrap_or_default();
-        // Neither is said with every heartbeat.
+        let (before, residency) = before
+            .map(|it| (it.report, it.residency))
+            .unwrap_or_default();
+        // None of them is said with every heartbeat.
+        let residency = beat.residency.as_ref().map(bounded).or(residency);
+        let limit = residency.as_ref().map_or(0, |it| it.limit);
         let images = few(beat.images.as_ref().map(|it| &it.0), limits::IMAGES);
         let weights = few(beat.weights.as_ref().map(|it| &it.0), limits::WEIGHTS);
         let group = beat.group.clone();
@@ -47,7 +62,7 @@ impl Members {
             report: WorkerReport {
                 group: group.unwrap_or_else(|| WorkerReport::default().group),
                 exclusive: beat.exclusive,
-                held: in_steps(beat.held, beat.capacity),
+                held: in_steps(beat.held, beat.capacity.max(limit)),
                 images: images.unwrap_or(before.images),
                 weights: weights.unwrap_or(before.weights),
             },
@@ -55,6 +70,7 @@ impl Members {
             properties: beat.properties.clone(),
             draining: beat.draining,
             quotas: beat.quotas.map(|number| (beat.epoch, number)),
+            residency,
         };
         self.workers.insert(incarnation, member);
         self.seen_at.insert(incarnation, now);
@@ -139,7 +155,7 @@ fn sorted(incarnations: impl Iterator<Item = Incarnation>) -> Vec<Incarnation> {
     sorted
 }
 
-/// Memory held, rounded up to a 64th of the device: what is recorded does not change with every
+/// Memory held, rounded up to a 64th of what may be: what is recorded does not change with every
 /// allocation. A device that is not full does not seem to be.
 fn in_steps(held: u64, capacity: u64) -> u64 {
     let step = (capacity / 64).max(1);

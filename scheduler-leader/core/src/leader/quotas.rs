@@ -2,22 +2,26 @@
 //!
 //! A quota travels with the open grant of each session. What it becomes later is sent as a list of all
 //! quotas, with a number: to each worker whose heartbeats do not say that it has that list of this
-//! epoch. Nothing of it is recorded: it bounds memory on workers, and no order depends on it.
+//! epoch. The list also names the tenants whose memory is never to be swapped out. Nothing of it is
+//! recorded: it bounds memory on workers, and no order depends on it.
 
 use bus_schemas::{Incarnation, Quotas, Tenant, TenantQuota, TenantSettings, WIRE_VERSION, encode};
 
 use super::context::Context;
 use super::term::Term;
 
-/// Quotas in a list: it must fit into a message. Where there are more, none is sent, for a list that
+/// Rows of a list: it must fit into a message. Where there are more, none is sent, for a list that
 /// lacks a tenant would lift its quota: what open grants say goes on to hold.
 const ROWS: usize = 20_000;
 
 impl Term {
-    /// A tenant's settings are about to change: another quota makes another list.
+    /// A tenant's settings are about to change: another quota makes another list, and so does memory
+    /// that may be swapped out from now on, or may not.
     pub(super) fn quota_set(&mut self, tenant: &Tenant, settings: Option<&TenantSettings>) {
         let quota = settings.map_or(0, |settings| settings.quota);
-        if self.scheduler.quota_of(tenant) != quota {
+        let pinned = settings.is_some_and(|settings| !settings.swap);
+        let before = self.scheduler.quota_of(tenant);
+        if (before, self.scheduler.is_pinned(tenant)) != (quota, pinned) {
             self.quotas += 1;
         }
     }
@@ -31,7 +35,8 @@ impl Term {
         if !is_sealed || !lacks {
             return;
         }
-        if self.scheduler.quotas().count() > ROWS {
+        let rows = self.scheduler.quotas().count() + self.scheduler.pinned().count();
+        if rows > ROWS {
             return;
         }
         let quotas = self.scheduler.quotas().map(|(tenant, quota)| TenantQuota {
@@ -44,7 +49,7 @@ impl Term {
             leader: publisher.leader,
             number,
             quotas: quotas.collect(),
-            pinned: Vec::new(),
+            pinned: self.scheduler.pinned().cloned().collect(),
         };
         let subject = publisher.subjects.quotas(worker);
         publisher.publish(subject.into(), encode(&list), cx.actions);

@@ -8,6 +8,7 @@ mod heap;
 mod placement;
 mod slices;
 mod target;
+mod turns;
 
 pub(crate) use balance::Balance;
 pub(crate) use budget::Budget;
@@ -18,6 +19,8 @@ pub(crate) use heap::{ABSENT, Entry, TagHeap};
 pub(crate) use placement::{Candidate, allowed, choose};
 pub(crate) use slices::{Cut, SliceQueue};
 pub(crate) use target::{Limits, Peak, Presence, longest_ahead};
+pub(crate) use turns::{Move, Rank, Turns};
 
-/// The version of the rules. A record names the version it was made by; replay refuses another.
+/// The version of the rules. A record names the version it was made by; replay refuses another. Rules
+/// for a new kind of input need no new version: records of before have no such input.
 pub const ORDER_VERSION: u32 = 3;

@@ -51,6 +51,10 @@ pub struct Scheduler {
     pub(super) images: Commons,
     /// Which weights.
     pub(super) weights: Commons,
+    /// Sessions that wait for their memory.
+    pub(super) waiting: u32,
+    /// Ticks so far.
+    pub(super) now: u64,
     /// Ticks of the second that goes on.
     pub(super) ticks: u32,
     /// Work was granted of late.
@@ -98,6 +102,12 @@ impl Scheduler {
                 incarnation,
                 report,
             } => self.worker_report(*incarnation, report),
+            Input::Residency {
+                incarnation,
+                limit,
+                ns_per_mib,
+                sessions,
+            } => self.worker_residency(*incarnation, (*limit, *ns_per_mib), &sessions.0),
             Input::SessionOpen {
                 tenant,
                 nonce,
@@ -199,6 +209,7 @@ impl Scheduler {
     pub(super) fn serve(&mut self, effects: &mut Vec<Effect>) {
         while let Some(worker) = self.dirty.pop() {
             self.workers[worker].dirty = false;
+            self.serve_memory(worker, effects);
             self.serve_standing(worker, effects);
             while !self.held && !self.is_stopped() && self.grant_next(worker, effects) {}
             self.renew_standing(worker, effects);

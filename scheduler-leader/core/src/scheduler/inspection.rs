@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use super::apply::Scheduler;
 use super::state::{Flow, Life, SessionState, WorkerState};
 use crate::policy::{ABSENT, whole_ns};
-use crate::slots::FlowSlot;
+use crate::slots::{FlowSlot, SessionSlot};
 
 /// The whole order at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -147,6 +147,10 @@ pub struct SessionInspection {
     pub doubted: bool,
     /// Its close was asked for, or is decided.
     pub closing: bool,
+    /// Its memory is not on the device: it is granted nothing before it has returned.
+    pub away: bool,
+    /// It has work, and waits for its memory.
+    pub waiting: bool,
 }
 
 /// An id as it is written everywhere else, rather than as a number that few readers of JSON can hold.
@@ -165,7 +169,7 @@ impl Scheduler {
     pub fn inspect(&self) -> Inspection {
         let workers = self.present().into_iter();
         let slots = self.session_index.values();
-        let sessions = slots.filter_map(|slot| self.sessions[*slot].as_ref());
+        let sessions = slots.filter_map(|slot| Some((*slot, self.sessions[*slot].as_ref()?)));
         Inspection {
             epoch: self.epoch,
             input: self.input,
@@ -177,7 +181,7 @@ impl Scheduler {
             workers: workers.map(|worker| self.inspect_worker(worker)).collect(),
             tenants: self.inspect_tenants(),
             sessions: sessions
-                .map(|session| self.inspect_session(session))
+                .map(|(slot, session)| self.inspect_session(slot, session))
                 .collect(),
         }
     }
@@ -251,7 +255,7 @@ impl Scheduler {
             .collect()
     }
 
-    fn inspect_session(&self, session: &SessionState) -> SessionInspection {
+    fn inspect_session(&self, slot: SessionSlot, session: &SessionState) -> SessionInspection {
         let worker = &self.workers[session.worker];
         let (queue, next) = (&session.queue, session.queue.next());
         SessionInspection {
@@ -269,6 +273,8 @@ impl Scheduler {
             virtual_ns: whole_ns(session.tag),
             doubted: session.doubted,
             closing: session.life != Life::Open,
+            away: session.away,
+            waiting: self.is_waiting(slot),
         }
     }
 }

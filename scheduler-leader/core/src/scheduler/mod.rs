@@ -5,6 +5,7 @@ mod apply;
 mod commons;
 mod dirty_sessions;
 mod inspection;
+mod memory;
 mod placement;
 mod recent;
 mod sessions;

@@ -135,7 +135,7 @@ impl Scheduler {
             vacant,
             within: share.has_room(),
             addresses: state.space.has_room(share.wanted),
-            capacity: state.capacity,
+            capacity: state.memory(),
             free: state.free(),
             // What a tenant has here already is part of what is held.
             wanted: if holds { 0 } else { owner.settings.quota },

@@ -77,6 +77,8 @@ impl Scheduler {
             standing: None,
             request: 0,
             busy: false,
+            away: false,
+            returning: false,
         });
         let limits = self.limits(tenant);
         let open = OpenGrant {
@@ -327,6 +329,7 @@ impl Scheduler {
             heap.remove(slot, &mut self.session_places);
             self.refresh_flow(flow);
         }
+        self.forget_memory(slot);
         let Some(session) = self.sessions[slot].take() else {
             return;
         };

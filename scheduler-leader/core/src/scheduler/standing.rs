@@ -87,6 +87,7 @@ impl Scheduler {
         let tenant = &self.tenants[session.tenant].settings;
         let allowed = self.settings.standing && !self.held && !self.is_stopped();
         let unbounded = tenant.cap == 0 && tenant.outstanding_ns == 0;
+        let there = !session.away && !self.workers[session.worker].is_short();
         // While it stands, only what may change counts; its end is a grant of its own.
         let ready = match &session.standing {
             Some(standing) => standing.priority == self.flows[session.flow].priority,
@@ -95,7 +96,7 @@ impl Scheduler {
                 idle && session.life == Life::Open && !session.doubted
             }
         };
-        allowed && unbounded && ready
+        allowed && unbounded && there && ready
     }
 
     fn stand(&mut self, worker: WorkerSlot, slot: SessionSlot, effects: &mut Vec<Effect>) {

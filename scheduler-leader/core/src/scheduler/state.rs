@@ -12,7 +12,9 @@ use super::space::Space;
 use super::standing_grant::Standing;
 use crate::by_priority::ByPriority;
 use crate::input::WorkerReport;
-use crate::policy::{Balance, Budget, Cut, Lanes, Limits, Peak, Presence, SliceQueue, TagHeap};
+use crate::policy::{
+    Balance, Budget, Cut, Lanes, Limits, Peak, Presence, SliceQueue, TagHeap, Turns,
+};
 use crate::slots::{Arena, FlowSlot, SessionSlot, Slot, TenantSlot, WorkerSlot};
 
 /// Sessions one leader can open: the lower digits of their ids.
@@ -99,6 +101,10 @@ pub(super) struct WorkerState {
     pub(super) incarnation: Incarnation,
     pub(super) gpu: GpuId,
     pub(super) capacity: u64,
+    /// Bytes that all sessions may hold together, where that is more than the device has.
+    pub(super) limit: u64,
+    /// The sessions that do not fit together, while there are such.
+    pub(super) turns: Option<Box<Turns>>,
     /// It said that it leaves when it has done what it accepted.
     pub(super) draining: bool,
     /// An administrator wants no new sessions there.
@@ -170,9 +176,20 @@ impl WorkerState {
         granted ^ own ^ self.lanes.fetch() ^ self.crowd.slots[0] ^ self.limits.of(0).unwrap_or(0)
     }
 
+    /// Memory that sessions may hold together, bytes.
+    pub(super) fn memory(&self) -> u64 {
+        self.capacity.max(self.limit)
+    }
+
     /// Memory that nobody holds, bytes.
     pub(super) fn free(&self) -> u64 {
-        self.capacity.saturating_sub(self.report.held)
+        self.memory().saturating_sub(self.report.held)
+    }
+
+    /// Whether sessions wait for their memory.
+    pub(super) fn is_short(&self) -> bool {
+        let turns = self.turns.as_ref();
+        turns.is_some_and(|turns| turns.waiting() > 0)
     }
 
     /// Takes the grant at a position out, if it is outstanding.
@@ -250,6 +267,10 @@ pub(super) struct SessionState {
     pub(super) request: u64,
     /// It counts as having work that is not done.
     pub(super) busy: bool,
+    /// Its memory is not on the device: it is granted nothing before it has returned.
+    pub(super) away: bool,
+    /// A return of it is granted, and not reported.
+    pub(super) returning: bool,
 }
 
 // What a grant needs of each, field by field: some lie far from others.
@@ -259,6 +280,11 @@ impl TenantState {
         let settings = &self.settings;
         let counts = self.outstanding ^ self.granted ^ self.granted_ns ^ u64::from(self.blocked);
         counts ^ settings.outstanding_ns ^ u64::from(settings.weight)
+    }
+
+    /// Whether its memory is never to be swapped out.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.known && !self.settings.swap
     }
 
     /// Whether its bound on granted work that is not done holds back a slice of this cost.
@@ -288,8 +314,13 @@ impl SessionState {
         alive && self.limit() > self.queue.done()
     }
 
-    /// Whether its next slice may be granted as it is: cut, or all there is.
+    /// Whether its next slice may be granted as it is.
     pub(super) fn is_eligible(&self) -> bool {
+        !self.away && self.is_ready()
+    }
+
+    /// Whether its next slice may be granted once its memory is there: it is cut, or all there is.
+    pub(super) fn is_ready(&self) -> bool {
         let next = self.queue.next();
         let some = next.last > self.queue.granted();
         let alive = !matches!(self.life, Life::Closing(_));

@@ -15,6 +15,7 @@ impl Scheduler {
             let flow = session.flow;
             self.count_work(flow, busy);
         }
+        self.note_memory(slot);
     }
 
     /// A session of a flow has work, or none any more.

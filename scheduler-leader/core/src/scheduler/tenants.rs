@@ -67,7 +67,9 @@ impl Scheduler {
                 self.flows[flow].budget = Budget::full(new);
             }
             self.move_flow(flow, priority);
-            self.touch(self.flows[flow].worker);
+            let worker = self.flows[flow].worker;
+            self.touch(worker);
+            self.look_at_line(worker);
         }
         self.target_set(index);
         self.unblock(index);
@@ -99,8 +101,8 @@ impl Scheduler {
         self.touch(worker);
     }
 
-    /// A tick has passed: tenants with a cap may be granted more, and others need wait no longer
-    /// for a target.
+    /// A tick has passed: tenants with a cap may be granted more, others need wait no longer for a
+    /// target, and turns may be over.
     pub(super) fn tick(&mut self) {
         for index in self.tenants.slots() {
             let tenant = &self.tenants[index];
@@ -114,6 +116,7 @@ impl Scheduler {
             self.unblock(index);
         }
         self.tick_targets();
+        self.tick_memory();
         self.tick_recent();
     }
 
@@ -123,6 +126,7 @@ impl Scheduler {
         let mut tenants = self.tenants.iter();
         self.aside > 0
             || self.leaving > 0
+            || self.waiting > 0
             || tenants.any(|tenant| tenant.blocked > 0 && tenant.settings.cap > 0)
     }
 

@@ -30,6 +30,10 @@ pub struct SessionView {
     pub received: OpNumber,
     /// Its close grant is decided.
     pub closing: bool,
+    /// Its memory is not on the device: it is granted nothing before it has returned.
+    pub away: bool,
+    /// It waits for that.
+    pub waiting: bool,
 }
 
 /// A worker as the order sees it.
@@ -143,6 +147,8 @@ impl Scheduler {
             doubted: state.doubted,
             received: state.received,
             closing: matches!(state.life, Life::Closing(_)),
+            away: state.away,
+            waiting: self.is_waiting(self.slot(session)?),
         })
     }
 
@@ -220,6 +226,20 @@ impl Scheduler {
         quotas.filter(|(_, quota)| *quota > 0)
     }
 
+    /// Whether a tenant's memory is never to be swapped out.
+    #[must_use]
+    pub fn is_pinned(&self, tenant: &Tenant) -> bool {
+        let index = self.tenant_index.get(tenant);
+        index.is_some_and(|index| self.tenants[*index].is_pinned())
+    }
+
+    /// The tenants whose memory is never to be swapped out, by name.
+    pub fn pinned(&self) -> impl Iterator<Item = &Tenant> {
+        let tenants = self.tenant_index.iter();
+        let pinned = tenants.filter(|(_, index)| self.tenants[**index].is_pinned());
+        pinned.map(|(name, _)| name)
+    }
+
     /// A tenant's target, nanoseconds; 0 without one.
     #[must_use]
     pub fn target(&self, tenant: &Tenant) -> u64 {
@@ -270,7 +290,7 @@ fn view(worker: &WorkerState) -> WorkerView {
         draining: worker.draining,
         cordoned: worker.cordoned,
         report: worker.report.clone(),
-        capacity: worker.capacity,
+        capacity: worker.memory(),
         free: worker.free(),
         busy: worker.recent.percent(),
     }

@@ -37,6 +37,8 @@ impl Scheduler {
             incarnation,
             gpu: answer.gpu,
             capacity: answer.capacity,
+            limit: 0,
+            turns: None,
             draining: false,
             cordoned: false,
             lost: false,
@@ -120,6 +122,8 @@ impl Scheduler {
             standing: None,
             request: 0,
             busy: false,
+            away: false,
+            returning: false,
         });
         self.note_work(slot);
         let state = &self.workers[worker];
@@ -169,6 +173,11 @@ impl Scheduler {
         let state = &mut self.workers[worker];
         state.lanes.charge(granted.priority, granted.cost);
         state.sealed.insert(position, granted);
+        if granted.kind == GrantKind::Return
+            && let Some(Some(session)) = self.sessions.find_mut(granted.slot)
+        {
+            session.returning = true;
+        }
         if let Some(tenant) = self.tenants.find_mut(granted.tenant) {
             tenant.outstanding = tenant.outstanding.saturating_add(granted.cost);
         }
@@ -327,6 +336,7 @@ impl Scheduler {
         self.dirty_sessions.note(slot, Mark::Reported);
         match (granted.kind, report.outcome) {
             (GrantKind::Open, _) => {}
+            (GrantKind::Return, outcome) => self.returned(slot, outcome == Outcome::Ran),
             (GrantKind::Close, _) => {
                 let reason = match session.life {
                     Life::Closing(reason) => reason,

@@ -2,8 +2,8 @@
 
 use crate::model::{COSTS, Model, launches, sync};
 use bus_schemas::{
-    CloseReason, ClusterSettings, CostClass, CostRun, GrantKind, Incarnation, KernelKey,
-    TenantSettings,
+    CloseReason, ClusterSettings, CostClass, CostRun, GrantKind, Incarnation, KernelKey, Place,
+    SessionResidency, TenantSettings,
 };
 use proptest::prelude::*;
 use scheduler_leader_core::{Effect, Input};
@@ -21,6 +21,8 @@ pub(crate) enum Step {
     Close(usize, bool),
     Hold(bool),
     Ticks(u32),
+    /// Worker, what it says of its sessions: which, GiB, where, pinned.
+    Memory(usize, Vec<(usize, u64, usize, bool)>),
     TakeOver,
 }
 
@@ -51,9 +53,19 @@ pub(crate) fn step_strategy(takeovers: bool) -> impl Strategy<Value = Step> {
         8 => (0..2usize, 1..6usize).prop_map(|(worker, count)| Step::Run(worker, count)),
         1 => (any::<usize>(), any::<bool>()).prop_map(|(session, asked)| Step::Close(session, asked)),
         1 => any::<bool>().prop_map(Step::Hold),
-        2 => (1..15u32).prop_map(Step::Ticks),
+        5 => prop_oneof![
+            3 => (1..15u32).prop_map(Step::Ticks),
+            2 => (0..2usize, prop::collection::vec(row_strategy(), 0..5))
+                .prop_map(|(worker, rows)| Step::Memory(worker, rows)),
+        ],
         u32::from(takeovers) => Just(Step::TakeOver),
     ]
+}
+
+/// What a worker may say of a session's memory.
+fn row_strategy() -> impl Strategy<Value = (usize, u64, usize, bool)> {
+    let pinned = prop::bool::weighted(0.1);
+    (any::<usize>(), 0..9u64, 0..4usize, pinned)
 }
 
 /// Any tenant.
@@ -158,6 +170,19 @@ pub(crate) fn step(model: &mut Model, step: &Step) {
         Step::Ticks(count) => (0..*count).for_each(|_| {
             model.apply(Input::Tick);
         }),
+        Step::Memory(worker, rows) => {
+            let places = [Place::Resident, Place::Leaving, Place::Out, Place::Coming];
+            let rows = rows.iter().filter_map(|(session, gib, place, pinned)| {
+                Some(SessionResidency {
+                    session: pick(session)?,
+                    bytes: gib << 30,
+                    place: places[*place],
+                    pinned: *pinned,
+                })
+            });
+            let rows = rows.collect();
+            model.tell_memory(Incarnation(*worker as u64 + 100), 10_000, rows);
+        }
         Step::TakeOver => model.take_over(),
     }
 }

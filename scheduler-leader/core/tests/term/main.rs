@@ -5,6 +5,7 @@ mod cutting;
 mod devices;
 mod drains;
 mod lost;
+mod memory;
 mod own;
 mod profiles;
 mod quotas;

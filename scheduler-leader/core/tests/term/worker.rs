@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
     Chain, ChainEntry, Column, DeviceProperties, Done, DoneReport, GpuId, Grant, GrantBatch,
-    GrantKind, Incarnation, LeaderId, Outcome, Quotas, Refusal, Seal, SealAnswer, SealPage,
-    SealReply, SealedGrant, SealedSession, SessionId, Tenant, WIRE_VERSION, WorkerBeat, encode,
+    GrantKind, Incarnation, LeaderId, Outcome, Quotas, Refusal, Residency, Seal, SealAnswer,
+    SealPage, SealReply, SealedGrant, SealedSession, SessionId, Tenant, WIRE_VERSION, WorkerBeat,
+    encode,
 };
 
 /// The one tenant there is.
@@ -39,6 +40,10 @@ pub(crate) struct Worker {
     /// Lists of quotas that came, and which it has; a worker of a build before takes none.
     pub(crate) lists: Vec<Quotas>,
     pub(crate) takes_quotas: bool,
+    /// What its heartbeats say of memory.
+    pub(crate) residency: Option<Residency>,
+    /// Returns that it ended.
+    pub(crate) returned: usize,
 }
 
 /// What the worker of a device says that it is.
@@ -198,6 +203,7 @@ impl Worker {
             _ => Outcome::Ran,
         };
         let received = session.received;
+        self.returned += usize::from(grant.kind == GrantKind::Return);
         if grant.kind == GrantKind::Close {
             self.sessions.remove(&grant.session);
         }
@@ -258,7 +264,7 @@ impl Worker {
             images: None,
             weights: None,
             quotas: self.takes_quotas.then(|| self.quotas()),
-            residency: None,
+            residency: self.residency.clone(),
         }
     }
 }

@@ -109,6 +109,8 @@ impl World {
             dismissed: false,
             lists: Vec::new(),
             takes_quotas: true,
+            residency: None,
+            returned: 0,
             leaves: false,
             noted: false,
         };

@@ -24,6 +24,7 @@ impl Term {
             .meet(worker, || GrantStream::new(subject.into(), cx.now));
         self.ask_seal(worker, cx);
         self.report(worker, cx);
+        self.tell_residency(worker, cx);
         if let Some(member) = cx.members.get(worker)
             && let Some(view) = self.scheduler.worker(worker)
             && view.draining != member.draining
@@ -79,6 +80,29 @@ impl Term {
                 cx,
             );
         }
+    }
+
+    /// Tells the order where the memory of a sealed worker's sessions is, where that is news.
+    fn tell_residency(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        let stream = self.streams.get_mut(&worker);
+        let Some(stream) = stream.filter(|stream| stream.sealed) else {
+            return;
+        };
+        let member = cx.members.get(worker);
+        let Some(said) = member.and_then(|member| member.residency.as_ref()) else {
+            return;
+        };
+        if stream.residency.as_ref() == Some(said) {
+            return;
+        }
+        stream.residency = Some(said.clone());
+        let input = Input::Residency {
+            incarnation: worker,
+            limit: said.limit,
+            ns_per_mib: said.ns_per_mib,
+            sessions: Rows(said.sessions.clone()),
+        };
+        self.apply(input, cx);
     }
 
     fn ask_seal(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
@@ -145,6 +169,7 @@ impl Term {
             .into_iter()
             .for_each(|fault| self.clients.failed(fault.session, fault.failure));
         self.report(worker, cx);
+        self.tell_residency(worker, cx);
         let draining = cx.members.get(worker).is_some_and(|member| member.draining);
         if draining || self.placement.drained.contains(&worker) {
             self.meet(worker, cx);

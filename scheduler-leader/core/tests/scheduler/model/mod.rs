@@ -2,6 +2,7 @@
 //! submit, and a naive view of the rules to hold the order against.
 
 mod ahead;
+mod memory;
 mod rules;
 mod standing;
 mod targets;
@@ -103,6 +104,8 @@ pub(crate) struct Model {
     pub(crate) check_cuts: bool,
     /// What is known of tenants with a target.
     targets: targets::Targets,
+    /// What is known of sessions' memory.
+    memory: memory::Memory,
 }
 
 impl Model {
@@ -126,6 +129,7 @@ impl Model {
             judged: true,
             check_cuts: true,
             targets: targets::Targets::default(),
+            memory: memory::Memory::default(),
         };
         for gpu in 0..workers {
             let incarnation = Incarnation(u64::from(gpu) + 100);
@@ -167,10 +171,12 @@ impl Model {
         if self.judged {
             self.observe(&input);
         }
+        self.observe_memory(&input);
         self.inputs.push(input);
         for effect in &effects {
             self.take(effect);
         }
+        self.check_standing();
         effects
     }
 
@@ -194,6 +200,7 @@ impl Model {
                         .insert(open.session, Session::new(*incarnation, open));
                 }
                 self.close_standing(*incarnation);
+                self.check_memory(*incarnation, *position, grant);
                 if self.judged {
                     self.check(*incarnation, *position, grant);
                     self.check_ahead(*incarnation, grant);

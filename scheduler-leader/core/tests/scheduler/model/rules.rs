@@ -79,7 +79,7 @@ impl Model {
             let view = self.scheduler.session(**id);
             self.priority(**id) < priority
                 && view.is_some_and(|view| {
-                    let free = !self.stands(**id) && !view.doubted && !view.closing;
+                    let free = !self.stands(**id) && !view.doubted && !view.closing && !view.away;
                     view.queued > view.granted && free
                 })
         });

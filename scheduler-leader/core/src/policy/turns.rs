@@ -1,0 +1,421 @@
+//! Turns: which sessions of a worker are in memory where all together do not fit. See "Memory" in
+//! `README.md` beside this file.
+
+mod exchange;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{Place as Reported, SessionResidency};
+
+use crate::slots::SessionSlot;
+use exchange::{Comer, Exchange, Seat};
+
+/// Turns' worth of time without an exchange that counts for the exchanges after the next.
+const SAVED: u64 = 2;
+
+/// What of a session's tenant decides.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rank {
+    /// Its priority.
+    pub(crate) priority: u8,
+    /// Ticks of waiting after which its target ends the turns of others, if it has one.
+    pub(crate) patience: Option<u64>,
+}
+
+/// Sessions change places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Move {
+    /// These are in memory no more.
+    pub(crate) leaving: Vec<SessionSlot>,
+    /// This one is to return; none where they make room for one that is on its way already.
+    pub(crate) returning: Option<SessionSlot>,
+}
+
+/// Where the leader has a session's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// On the device, since this tick.
+    There { since: u64 },
+    /// To be there once its return has ended.
+    Coming,
+    /// Elsewhere, and nobody needs it.
+    Away,
+    /// Elsewhere, and its session has work: its number in the line, and the tick since which it waits.
+    Waiting { number: u64, since: u64 },
+}
+
+#[derive(Debug)]
+struct Member {
+    bytes: u64,
+    pinned: bool,
+    /// Its worker said last that it is not on the device.
+    out: bool,
+    place: Place,
+    /// A return of it was granted and is not reported.
+    asked: bool,
+    /// The tick since which it has no work that is not done.
+    idle: Option<u64>,
+}
+
+/// The sessions of one worker whose memory does not fit together.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    capacity: u64,
+    /// Nanoseconds that a mebibyte takes to move.
+    pace: u64,
+    members: BTreeMap<SessionSlot, Member>,
+    /// How many wait.
+    waiting: u32,
+    /// How many are coming.
+    coming: u32,
+    /// Number of the last that began to wait.
+    line: u64,
+    /// Ticks for which nothing moved, up to this tick: what the next exchanges may cost.
+    earned: u64,
+    earned_at: u64,
+    /// Something changed since nothing was to be done.
+    changed: bool,
+}
+
+impl Turns {
+    /// None yet, on a device with so many bytes for sessions.
+    pub(crate) fn new(now: u64, capacity: u64) -> Self {
+        Self {
+            capacity,
+            earned_at: now,
+            ..Self::default()
+        }
+    }
+
+    /// Whether it knows of no session.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Sessions that wait for memory.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// The sessions that it knows of.
+    pub(crate) fn members(&self) -> Vec<SessionSlot> {
+        self.members.keys().copied().collect()
+    }
+
+    /// Whether a session is to be granted nothing before it has returned.
+    pub(crate) fn is_away(&self, slot: SessionSlot) -> bool {
+        let member = self.members.get(&slot);
+        member.is_some_and(|member| !matches!(member.place, Place::There { .. }))
+    }
+
+    /// Whether a session waits for memory.
+    pub(crate) fn is_waiting(&self, slot: SessionSlot) -> bool {
+        let member = self.members.get(&slot);
+        member.is_some_and(|member| matches!(member.place, Place::Waiting { .. }))
+    }
+
+    /// Who comes first may be another one.
+    pub(crate) fn look_again(&mut self) {
+        self.changed = true;
+    }
+
+    /// The worker said what its sessions hold and where; with each, whether a return of it was granted
+    /// and is not reported.
+    pub(crate) fn report(
+        &mut self,
+        now: u64,
+        pace: u64,
+        rows: &BTreeMap<SessionSlot, (SessionResidency, bool)>,
+    ) {
+        self.settle(now);
+        self.pace = pace;
+        for (slot, (row, asked)) in rows {
+            self.take(now, *slot, row, *asked);
+        }
+        for slot in self.members() {
+            if rows.contains_key(&slot) {
+                continue;
+            }
+            // It fits, or is small. One that left comes back as all do.
+            match self.is_away(slot) {
+                false => self.remove(now, slot),
+                true => {
+                    if let Some(member) = self.members.get_mut(&slot) {
+                        (member.bytes, member.pinned) = (0, false);
+                    }
+                }
+            }
+        }
+        self.changed = true;
+    }
+
+    fn take(&mut self, now: u64, slot: SessionSlot, row: &SessionResidency, asked: bool) {
+        let out = matches!(row.place, Reported::Out | Reported::Leaving);
+        if !self.members.contains_key(&slot) {
+            let member = Member {
+                bytes: 0,
+                pinned: false,
+                out,
+                place: Place::There { since: now },
+                asked,
+                idle: Some(now),
+            };
+            self.members.insert(slot, member);
+            if asked {
+                self.put(slot, Place::Coming);
+            }
+        }
+        let Some(member) = self.members.get_mut(&slot) else {
+            return;
+        };
+        (member.bytes, member.pinned, member.out) = (row.bytes, row.pinned, out);
+        if out && matches!(member.place, Place::There { .. }) {
+            self.put(slot, Place::Away);
+        }
+    }
+
+    /// Whether a session has work that is not done, and whether some of that could be granted if only
+    /// its memory were there. Of one that its worker took out, what is granted already waits, too.
+    pub(crate) fn note(&mut self, now: u64, slot: SessionSlot, busy: bool, ready: bool) {
+        let Some(member) = self.members.get_mut(&slot) else {
+            return;
+        };
+        member.idle = match busy {
+            true => None,
+            false => member.idle.or(Some(now)),
+        };
+        let wants = ready || (busy && member.out);
+        match member.place {
+            Place::Away if wants => {
+                self.line += 1;
+                let number = self.line;
+                self.put(slot, Place::Waiting { number, since: now });
+            }
+            Place::Waiting { .. } if !wants => self.put(slot, Place::Away),
+            _ => {}
+        }
+    }
+
+    /// A session's return has ended, with its memory there or not.
+    pub(crate) fn returned(&mut self, now: u64, slot: SessionSlot, there: bool) {
+        self.settle(now);
+        self.changed = true;
+        let Some(member) = self.members.get_mut(&slot) else {
+            return;
+        };
+        member.asked = false;
+        if there {
+            member.out = false;
+        }
+        if member.place == Place::Coming {
+            let place = match there {
+                true => Place::There { since: now },
+                false => Place::Away,
+            };
+            self.put(slot, place);
+        }
+    }
+
+    /// A session is no more, or its memory is nobody's concern.
+    pub(crate) fn remove(&mut self, now: u64, slot: SessionSlot) {
+        if self.members.contains_key(&slot) {
+            self.settle(now);
+            self.put(slot, Place::Away);
+            self.members.remove(&slot);
+            self.changed = true;
+        }
+    }
+
+    /// What is to be done now, if anything is. To be asked again until nothing is.
+    pub(crate) fn next(&mut self, now: u64, rank: impl Fn(SessionSlot) -> Rank) -> Option<Move> {
+        if !self.changed || self.waiting + self.coming == 0 {
+            return None;
+        }
+        self.settle(now);
+        let seats = self.seats(&rank);
+        let held = seats
+            .iter()
+            .fold(0u64, |sum, seat| sum.saturating_add(seat.bytes));
+        let next = match self.make_room(now, &seats, held) {
+            None => self.admit(now, &seats, held, &rank),
+            made => made,
+        };
+        self.changed = next.is_some();
+        let next = next?;
+        for slot in &next.leaving {
+            self.put(*slot, Place::Away);
+        }
+        if let Some(slot) = next.returning {
+            self.put(slot, Place::Coming);
+            if let Some(member) = self.members.get_mut(&slot) {
+                member.asked = true;
+            }
+        }
+        Some(next)
+    }
+
+    /// Those who leave because one that is on its way has no room any more: others have grown.
+    fn make_room(&mut self, now: u64, seats: &[Seat], held: u64) -> Option<Move> {
+        let lacks = held.saturating_sub(self.capacity);
+        let mut coming = seats.iter().filter(|seat| seat.since.is_none());
+        let comer = coming.next().filter(|_| lacks > 0)?;
+        let comer = Comer {
+            priority: comer.priority,
+            bytes: comer.bytes,
+            lacks,
+        };
+        let exchange = Exchange::plan(now, seats, comer, self.pace)?;
+        self.spend(exchange.turn);
+        Some(Move {
+            leaving: exchange.leaving(),
+            returning: None,
+        })
+    }
+
+    /// The first in the line that there is room for, or that others leave for now.
+    fn admit(
+        &mut self,
+        now: u64,
+        seats: &[Seat],
+        held: u64,
+        rank: &impl Fn(SessionSlot) -> Rank,
+    ) -> Option<Move> {
+        let line = self.line(rank);
+        let first_coming = seats.iter().filter(|seat| seat.since.is_none());
+        let first_coming = first_coming.map(|seat| seat.priority).min();
+        // What the first in the line, that waits for a turn to end, will leave free.
+        let mut spare = None;
+        for waiter in &line {
+            let lacks = held.saturating_add(waiter.bytes);
+            let lacks = lacks.saturating_sub(self.capacity);
+            let delays = spare.is_some_and(|spare| waiter.bytes > spare || self.coming > 0);
+            if lacks == 0 && !delays {
+                return Some(Move {
+                    leaving: Vec::new(),
+                    returning: Some(waiter.slot),
+                });
+            }
+            if spare.is_some() {
+                continue;
+            }
+            let priority = waiter.rank.priority;
+            let comer = Comer {
+                priority,
+                bytes: waiter.bytes,
+                lacks,
+            };
+            // Who could not come whatever the time keeps nobody waiting.
+            let movable = seats.iter().filter(|seat| seat.may_leave(now, priority));
+            let movable = movable.fold(0u64, |sum, seat| sum.saturating_add(seat.bytes));
+            if lacks == 0 || movable < lacks {
+                continue;
+            }
+            let Some(exchange) = Exchange::plan(now, seats, comer, self.pace) else {
+                continue;
+            };
+            let alone = first_coming.is_none_or(|coming| coming > priority);
+            let in_a_hurry = line.iter().any(|it| it.is_in_a_hurry(now, priority));
+            if alone && exchange.is_due(now, self.earned, in_a_hurry) {
+                self.spend(exchange.turn);
+                return Some(Move {
+                    leaving: exchange.leaving(),
+                    returning: Some(waiter.slot),
+                });
+            }
+            let left = held.saturating_sub(exchange.freed);
+            let left = left.saturating_add(waiter.bytes);
+            spare = Some(self.capacity.saturating_sub(left));
+        }
+        None
+    }
+
+    /// Those who wait, the first first.
+    fn line(&self, rank: &impl Fn(SessionSlot) -> Rank) -> Vec<Waiter> {
+        let members = self.members.iter().filter(|(_, member)| !member.asked);
+        let waiters = members.filter_map(|(slot, member)| match member.place {
+            Place::Waiting { number, since } => Some(Waiter {
+                slot: *slot,
+                rank: rank(*slot),
+                // More than there is, none needs.
+                bytes: member.bytes.min(self.capacity),
+                number,
+                since,
+            }),
+            _ => None,
+        });
+        let mut line: Vec<_> = waiters.collect();
+        line.sort_unstable_by_key(|it| (it.rank.priority, it.number));
+        line
+    }
+
+    /// Those who are counted in memory.
+    fn seats(&self, rank: &impl Fn(SessionSlot) -> Rank) -> Vec<Seat> {
+        let seats = self.members.iter().filter_map(|(slot, member)| {
+            let since = match member.place {
+                Place::There { since } => Some(since),
+                Place::Coming => None,
+                Place::Away | Place::Waiting { .. } => return None,
+            };
+            Some(Seat {
+                slot: *slot,
+                priority: rank(*slot).priority,
+                bytes: member.bytes,
+                pinned: member.pinned,
+                since,
+                idle: member.idle,
+            })
+        });
+        seats.collect()
+    }
+
+    /// An exchange begins that is worth so many ticks without one.
+    fn spend(&mut self, turn: u64) {
+        let rest = self.earned.saturating_sub(turn);
+        self.earned = rest.min(turn.saturating_mul(SAVED));
+    }
+
+    /// Counts the ticks since something changed, unless something moved.
+    fn settle(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.earned_at);
+        self.earned_at = now;
+        if self.coming == 0 {
+            self.earned = self.earned.saturating_add(passed);
+        }
+    }
+
+    fn put(&mut self, slot: SessionSlot, place: Place) {
+        let Some(member) = self.members.get_mut(&slot) else {
+            return;
+        };
+        let before = std::mem::replace(&mut member.place, place);
+        self.coming -= u32::from(before == Place::Coming);
+        self.coming += u32::from(place == Place::Coming);
+        self.waiting -= u32::from(matches!(before, Place::Waiting { .. }));
+        self.waiting += u32::from(matches!(place, Place::Waiting { .. }));
+        self.changed |= matches!(place, Place::Waiting { .. });
+    }
+}
+
+/// A session that waits for memory.
+#[derive(Debug, Clone, Copy)]
+struct Waiter {
+    slot: SessionSlot,
+    rank: Rank,
+    bytes: u64,
+    number: u64,
+    since: u64,
+}
+
+impl Waiter {
+    /// Whether it has waited so long, among those of a priority, that its target ends turns.
+    fn is_in_a_hurry(&self, now: u64, priority: u8) -> bool {
+        let waited = now.saturating_sub(self.since);
+        let patience = self
+            .rank
+            .patience
+            .filter(|_| self.rank.priority == priority);
+        patience.is_some_and(|patience| waited >= patience)
+    }
+}

@@ -1,0 +1,195 @@
+//! Sessions' memory where it does not all fit: what workers say of it, put before the policy, and the
+//! returns that it decides on.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{GrantKind, Incarnation, SessionResidency, invariant};
+
+use super::apply::Scheduler;
+use crate::effect::Effect;
+use crate::policy::{Move, Rank, TICK_NS, Turns};
+use crate::slots::{SessionSlot, WorkerSlot};
+
+impl Scheduler {
+    /// A worker said how much its sessions may hold, how long that takes to move, and where it is.
+    pub(super) fn worker_residency(
+        &mut self,
+        incarnation: Incarnation,
+        (limit, ns_per_mib): (u64, u64),
+        rows: &[SessionResidency],
+    ) {
+        let Some(worker) = self.worker_index.get(&incarnation).copied() else {
+            return;
+        };
+        let state = &mut self.workers[worker];
+        if state.lost {
+            return;
+        }
+        state.limit = limit;
+        if rows.is_empty() && state.turns.is_none() {
+            return;
+        }
+        let (now, capacity) = (self.now, state.capacity);
+        let turns = || Box::new(Turns::new(now, capacity));
+        state.turns.get_or_insert_with(turns);
+        let rows: BTreeMap<_, _> = rows
+            .iter()
+            .filter_map(|row| self.row(worker, row))
+            .collect();
+        let before = self.workers[worker].turns.as_ref();
+        let mut members = before.map(|turns| turns.members()).unwrap_or_default();
+        self.with_turns(worker, |turns, _| {
+            turns.report(now, ns_per_mib, &rows);
+        });
+        members.extend(rows.into_keys());
+        members
+            .into_iter()
+            .for_each(|slot| self.look_for_memory(slot));
+        self.drop_turns(worker);
+        self.touch(worker);
+    }
+
+    /// What a worker says of a session that it has.
+    fn row(
+        &self,
+        worker: WorkerSlot,
+        row: &SessionResidency,
+    ) -> Option<(SessionSlot, (SessionResidency, bool))> {
+        let slot = self.slot(row.session)?;
+        let session = self.sessions[slot].as_ref()?;
+        (session.worker == worker).then_some((slot, (*row, session.returning)))
+    }
+
+    /// Does something with a worker's turns, if there are any, and counts who waits after it.
+    fn with_turns<R>(
+        &mut self,
+        worker: WorkerSlot,
+        act: impl FnOnce(&mut Turns, &Self) -> R,
+    ) -> Option<R> {
+        let mut turns = self.workers[worker].turns.take()?;
+        self.waiting -= turns.waiting();
+        let result = act(&mut turns, self);
+        self.waiting += turns.waiting();
+        self.workers[worker].turns = Some(turns);
+        Some(result)
+    }
+
+    /// Ends the turns of a worker where everything fits.
+    fn drop_turns(&mut self, worker: WorkerSlot) {
+        let turns = &mut self.workers[worker].turns;
+        if turns.as_ref().is_some_and(|turns| turns.is_empty()) {
+            *turns = None;
+        }
+    }
+
+    /// Looks anew at whether a session is in memory, and is eligible.
+    fn look_for_memory(&mut self, slot: SessionSlot) {
+        let Some(session) = &mut self.sessions[slot] else {
+            return;
+        };
+        let turns = self.workers[session.worker].turns.as_ref();
+        session.away = turns.is_some_and(|turns| turns.is_away(slot));
+        self.refresh(slot);
+    }
+
+    /// A session has work, or has none any more: of one that is away its return may be due.
+    pub(super) fn note_memory(&mut self, slot: SessionSlot) {
+        let Some(session) = &self.sessions[slot] else {
+            return;
+        };
+        let worker = session.worker;
+        if self.workers[worker].turns.is_some() {
+            let (now, busy, ready) = (self.now, session.is_busy(), session.is_ready());
+            self.with_turns(worker, |turns, _| turns.note(now, slot, busy, ready));
+        }
+    }
+
+    /// Makes sessions leave and return as their turns are now.
+    pub(super) fn serve_memory(&mut self, worker: WorkerSlot, effects: &mut Vec<Effect>) {
+        while !self.held
+            && !self.is_stopped()
+            && let Some(next) = self.next_move(worker)
+        {
+            let Move { leaving, returning } = next;
+            leaving
+                .into_iter()
+                .for_each(|slot| self.look_for_memory(slot));
+            let Some(slot) = returning else {
+                continue;
+            };
+            if let Some(session) = &mut self.sessions[slot] {
+                invariant!(
+                    I6,
+                    session.away && !session.returning,
+                    "{} returns twice",
+                    session.id
+                );
+                session.returning = true;
+            }
+            self.mark(slot, GrantKind::Return, None, effects);
+        }
+    }
+
+    fn next_move(&mut self, worker: WorkerSlot) -> Option<Move> {
+        self.with_turns(worker, |turns, this| {
+            turns.next(this.now, |slot| this.rank(slot))
+        })?
+    }
+
+    /// What decides between sessions, beside their memory.
+    fn rank(&self, slot: SessionSlot) -> Rank {
+        let session = self.sessions[slot].as_ref();
+        let target = session.map_or(0, |session| self.tenants[session.tenant].settings.slo_ns);
+        Rank {
+            priority: session.map_or(0, |session| self.flows[session.flow].priority),
+            patience: (target > 0).then_some(target / 2 / TICK_NS),
+        }
+    }
+
+    /// A session's return has ended.
+    pub(super) fn returned(&mut self, slot: SessionSlot, there: bool) {
+        let Some(session) = &mut self.sessions[slot] else {
+            return;
+        };
+        session.returning = false;
+        let (worker, now) = (session.worker, self.now);
+        self.with_turns(worker, |turns, _| turns.returned(now, slot, there));
+        self.look_for_memory(slot);
+    }
+
+    /// A session ends: its memory is free.
+    pub(super) fn forget_memory(&mut self, slot: SessionSlot) {
+        let Some(session) = &self.sessions[slot] else {
+            return;
+        };
+        let (worker, now) = (session.worker, self.now);
+        self.with_turns(worker, |turns, _| turns.remove(now, slot));
+        self.drop_turns(worker);
+    }
+
+    /// The rank of sessions on a worker may be another.
+    pub(super) fn look_at_line(&mut self, worker: WorkerSlot) {
+        self.with_turns(worker, |turns, _| turns.look_again());
+    }
+
+    /// A tick has passed.
+    pub(super) fn tick_memory(&mut self) {
+        self.now += 1;
+        if self.waiting == 0 {
+            return;
+        }
+        for worker in self.workers.slots() {
+            if self.workers[worker].is_short() {
+                self.look_at_line(worker);
+                self.touch(worker);
+            }
+        }
+    }
+
+    /// Whether a session waits for its memory.
+    pub(super) fn is_waiting(&self, slot: SessionSlot) -> bool {
+        let session = self.sessions[slot].as_ref();
+        let turns = session.and_then(|session| self.workers[session.worker].turns.as_ref());
+        turns.is_some_and(|turns| turns.is_waiting(slot))
+    }
+}
