@@ -67,7 +67,7 @@ impl SwapSettings {
                 return Err(Failure::new(Code::BadSettings, detail));
             }
         };
-        let together = capacity / 100 * u64::from(self.overcommit);
+        let together = device::overcommitted(capacity, self.overcommit);
         let usual = if self.overcommit > 100 { together } else { 0 };
         let memory = self.memory.unwrap_or(usual);
         SwapSpace::new(&SwapConfig { memory, file })
@@ -185,7 +185,7 @@ mod tests {
             ..usual
         });
         let room = half_more.expect("usable").swap_use().expect("a swap space");
-        assert_eq!((room.memory.1, room.file.1), ((1 << 24) / 100 * 150, 0));
+        assert_eq!((room.memory.1, room.file.1), ((1 << 23) * 3, 0));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bus_schemas::{MemoryStatus, Place, SessionMemoryStatus};
 use test_cluster::TempDir;
 
 use crate::guest::{Guest, command};
@@ -130,4 +131,134 @@ async fn programs_that_do_not_fit_together_take_turns_and_keep_their_bytes() {
     let most = watch.most();
     assert!(most <= 64 * MIB, "{most} bytes were on a device of 64 MiB");
     assert!(most >= 40 * MIB, "it was looked at: {most}");
+}
+
+/// What a worker says of its memory, as administrators are told.
+async fn status(loaded: &LoadedCluster) -> MemoryStatus {
+    let administrator = &loaded.demo.administrator;
+    let patience = Duration::from_secs(30);
+    let status = administrator.status(patience).await.expect("a leader");
+    let device = administrator.memory(&status).await.pop().expect("one");
+    device.said.expect("it answers")
+}
+
+/// The places of sessions by what they hold, in MiB, the largest first.
+fn places(status: &MemoryStatus) -> Vec<(u64, Place)> {
+    let swap = status.swap.as_ref().expect("it is overcommitted");
+    let place = |session: &SessionMemoryStatus| {
+        let mut rows = swap.sessions.iter();
+        let row = rows.find(|row| row.session == session.session);
+        (
+            session.held / MIB,
+            row.map_or(Place::Resident, |row| row.place),
+        )
+    };
+    let mut places: Vec<_> = status.sessions.iter().map(place).collect();
+    places.sort_unstable_by_key(|(mib, _)| std::cmp::Reverse(*mib));
+    places
+}
+
+async fn settles(loaded: &LoadedCluster, wanted: &[(u64, Place)]) -> MemoryStatus {
+    for _ in 0..600 {
+        let status = status(loaded).await;
+        if places(&status) == wanted {
+            return status;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{:?}, not {wanted:?}", places(&status(loaded).await))
+}
+
+#[tokio::test]
+async fn where_memory_is_can_be_seen_and_a_lowered_quota_swaps_out_what_is_idle() {
+    let mut a = plan("a", "search", 1);
+    let plans = [a.clone(), plan("b", "search", 1)];
+    let mut loaded = LoadedCluster::idle(2, 1, &plans, &OVERCOMMITTED).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "swap");
+    let start = |tenant: &str| Holder::start(&loaded, tenant, dir.path(), &program);
+    let (mut one, mut other) = (start("a"), start("b"));
+    assert_eq!(one.does("take 40 1"), "0");
+    assert_eq!(
+        one.does("info"),
+        format!("{} of {}", 24 * MIB - 512, 64 * MIB),
+        "what fits"
+    );
+    assert_eq!(other.does("take 10 2"), "0");
+    let seen = settles(&loaded, &[(40, Place::Resident), (10, Place::Resident)]).await;
+    let swap = seen.swap.expect("it is overcommitted");
+    assert_eq!((swap.outs, swap.ins), ((0, 0), (0, 0)));
+    assert_eq!(
+        (seen.capacity, swap.limit),
+        (64 * MIB, 128 * MIB)
+    );
+    assert_eq!(other.does("take 22 2"), "0");
+    let seen = settles(&loaded, &[(40, Place::Out), (32, Place::Resident)]).await;
+    let swap = seen.swap.expect("it is overcommitted");
+    assert_eq!(swap.outs.0, 1);
+    assert!((40 * MIB..41 * MIB).contains(&swap.outs.1), "{swap:?}");
+    assert_eq!(swap.memory.0, swap.outs.1, "in the host's memory");
+    let row = seen
+        .tenants
+        .iter()
+        .find(|row| row.tenant == a.tenant)
+        .expect("a row");
+    assert_eq!(
+        (row.held, row.resident),
+        (40 * MIB + 512, 0),
+        "charged for nothing"
+    );
+    // The next leader knows too.
+    loaded.replace_leader(0, Duration::from_secs(30)).await;
+    assert_eq!(one.does("turn 1 11"), "0");
+    assert_eq!(other.does("turn 2 12"), "0");
+    assert_eq!(one.does("turn 11 21"), "0");
+    settles(&loaded, &[(40, Place::Resident), (32, Place::Out)]).await;
+    // Above a quota that was lowered nobody stays who is idle.
+    a.settings.quota = 16 * MIB;
+    loaded.set_tenant(&a.tenant, &a.settings).await;
+    settles(&loaded, &[(40, Place::Out), (32, Place::Out)]).await;
+    assert_eq!(one.does("take 1 1"), "2", "and may only free");
+    assert_eq!(
+        one.does("turn 21 31"),
+        "0",
+        "alone above it a session goes on"
+    );
+    assert_eq!(one.does("drop"), "0");
+}
+
+#[tokio::test]
+async fn who_must_stay_stays_and_is_in_nobodys_way() {
+    let mut a = plan("a", "search", 1);
+    a.settings.swap = false;
+    let plans = [a, plan("b", "search", 1), plan("c", "search", 1)];
+    let loaded = LoadedCluster::idle(1, 1, &plans, &OVERCOMMITTED).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "swap");
+    let start = |tenant: &str| Holder::start(&loaded, tenant, dir.path(), &program);
+    let (mut pinned, mut other) = (start("a"), start("b"));
+    let pins = |status: &MemoryStatus| {
+        let swap = status.swap.as_ref().expect("it is overcommitted");
+        swap.sessions.iter().filter(|row| row.pinned).count()
+    };
+    assert_eq!(pinned.does("take 30 1"), "0");
+    while pins(&status(&loaded).await) == 0 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(other.does("take 35 2"), "2", "beside who stays");
+    assert_eq!(other.does("take 30 2"), "0");
+    // A program says so for itself.
+    let mut third = command(&loaded, "c", dir.path(), &program);
+    let mut third = Holder(Guest::start(third.env("WARPLOOM_CLIENT_SWAP", "off")));
+    assert_eq!(
+        third.does("take 20 3"),
+        "2",
+        "it would leave the other no room"
+    );
+    assert_eq!(third.does("take 3 3"), "0");
+    for (program, seed) in [(&mut pinned, 1), (&mut other, 2), (&mut third, 3)] {
+        assert_eq!(program.does(&format!("turn {seed} {seed}")), "0");
+    }
+    let seen = status(&loaded).await;
+    assert_eq!((pins(&seen), seen.swap.expect("swap").outs.0), (2, 0));
 }

@@ -284,7 +284,7 @@ impl Parts {
 /// Bytes that sessions may hold together, swapped out or not: what overcommitting allows, as far as the
 /// swap space could hold all of it. Then whoever must leave can.
 fn memory_limit(settings: &WorkerSettings, capacity: u64, swap: Option<SwapUse>) -> u64 {
-    let wanted = capacity / 100 * u64::from(settings.overcommit.max(100));
+    let wanted = device::overcommitted(capacity, settings.overcommit);
     let space = swap.map_or(0, |swap| swap.memory.1.saturating_add(swap.file.1));
     let limit = wanted.min(space).max(capacity);
     if limit < wanted {

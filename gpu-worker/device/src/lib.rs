@@ -340,6 +340,14 @@ pub trait Device: Send {
     }
 }
 
+/// Bytes that sessions may hold together on a device of this capacity, where that is so many percent of
+/// it; never less than it has.
+#[must_use]
+pub fn overcommitted(capacity: u64, percent: u32) -> u64 {
+    let together = u128::from(capacity) * u128::from(percent) / 100;
+    u64::try_from(together).unwrap_or(u64::MAX).max(capacity)
+}
+
 /// A move of a session's memory that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {

@@ -1,38 +1,121 @@
 //! What devices' memory is held for, as commands show it.
 
-use bus_schemas::{MemoryStatus, SessionMemoryStatus, Tenant, TenantMemoryStatus};
+use bus_schemas::{
+    MemoryStatus, Place, SessionMemoryStatus, SwapStatus, Tenant, TenantMemoryStatus,
+};
 use comfy_table::Table;
 use serde_json::{Value, json};
 
 use crate::admin::DeviceMemory;
 use crate::commands::tenant::size;
 use crate::table::headed;
+use crate::target::duration;
 
 /// A row for each device, and one for each tenant that has sessions there; with a tenant only its own.
 #[must_use]
 pub fn table(devices: &[DeviceMemory], of: Option<&Tenant>) -> Table {
-    let mut table = headed("tenant | gpu | memory> | free> | quota> | resident> | busy>");
+    let swaps = devices.iter().any(|device| swap_of(device).is_some());
+    let mut table = match swaps {
+        true => headed("tenant | gpu | memory> | free> | quota> | resident> | swapped> | busy>"),
+        false => headed("tenant | gpu | memory> | free> | quota> | resident> | busy>"),
+    };
     let none = || "-".to_owned();
     for device in devices {
         let gpu = device.gpu.to_string();
         let Some(said) = &device.said else {
-            table.add_row(["all".into(), gpu, none(), none(), none(), none(), none()]);
+            let figures = std::iter::repeat_with(none).take(5 + usize::from(swaps));
+            table.add_row(["all".into(), gpu].into_iter().chain(figures));
             continue;
         };
         if of.is_none() {
             let resident = said.tenants.iter().map(|row| row.resident).sum();
             let figures = [said.held, said.free, said.capacity, resident].map(size);
-            let row = ["all".into(), gpu.clone()].into_iter();
-            table.add_row(row.chain(figures).chain([String::new()]));
+            let row = ["all".into(), gpu.clone()].into_iter().chain(figures);
+            let all = swaps.then(|| size(swapped(said, None)));
+            table.add_row(row.chain(all).chain([String::new()]));
         }
         for tenant in tenants(said, of) {
             let figures = [tenant.held, tenant.free, tenant.total, tenant.resident].map(size);
             let row = [tenant.tenant.to_string(), gpu.clone()].into_iter();
             let busy = format!("{:.0} %", f64::from(tenant.busy_ppm) / 1e4);
-            table.add_row(row.chain(figures).chain([busy]));
+            let swapped = swaps.then(|| size(swapped(said, Some(&tenant.tenant))));
+            table.add_row(row.chain(figures).chain(swapped).chain([busy]));
         }
     }
     table
+}
+
+/// A row for each device whose memory is overcommitted: how full its swap space is, and how memory moves.
+/// None where none is.
+#[must_use]
+pub fn swap_table(devices: &[DeviceMemory]) -> Option<Table> {
+    let mut table =
+        headed("gpu | may hold> | host memory> | swap file> | out> | back> | waited> | moving>");
+    for device in devices {
+        let Some(swap) = swap_of(device) else {
+            continue;
+        };
+        let part = |(part, whole): (u64, u64)| match whole {
+            0 => "-".to_owned(),
+            whole => format!("{} of {}", size(part), size(whole)),
+        };
+        let moves = |(times, bytes): (u64, u64)| format!("{times}, {}", size(bytes));
+        table.add_row([
+            device.gpu.to_string(),
+            size(swap.limit),
+            part(swap.memory),
+            part(swap.file),
+            moves(swap.outs),
+            moves(swap.ins),
+            duration(swap.waited_ns),
+            part(swap.moving),
+        ]);
+    }
+    (table.row_iter().count() > 0).then_some(table)
+}
+
+fn swap_of(device: &DeviceMemory) -> Option<&SwapStatus> {
+    device.said.as_ref()?.swap.as_ref()
+}
+
+/// Bytes of a tenant's sessions that are swapped out, or of all.
+fn swapped(said: &MemoryStatus, of: Option<&Tenant>) -> u64 {
+    let sessions = said.sessions.iter();
+    let own = sessions.filter(|session| of.is_none_or(|of| *of == session.tenant));
+    let out = own.filter(|session| place(said, session).0 == Place::Out);
+    out.map(|session| session.held).sum()
+}
+
+/// Where a session's memory is, and whether it must stay on the device.
+fn place(said: &MemoryStatus, session: &SessionMemoryStatus) -> (Place, bool) {
+    let rows = said.swap.iter().flat_map(|swap| &swap.sessions);
+    let row = rows
+        .filter(|row| row.session == session.session)
+        .next_back();
+    row.map_or((Place::Resident, false), |row| (row.place, row.pinned))
+}
+
+fn place_name(place: Place) -> &'static str {
+    match place {
+        Place::Resident => "resident",
+        Place::Leaving => "leaving",
+        Place::Out => "out",
+        Place::Coming => "coming",
+    }
+}
+
+fn swap_json(swap: &SwapStatus) -> Value {
+    let use_of = |(used, limit): (u64, u64)| json!({"used": used, "limit": limit});
+    let moves = |(times, bytes): (u64, u64)| json!({"times": times, "bytes": bytes});
+    json!({
+        "limit": swap.limit,
+        "memory": use_of(swap.memory),
+        "file": use_of(swap.file),
+        "outs": moves(swap.outs),
+        "ins": moves(swap.ins),
+        "waited_ns": swap.waited_ns,
+        "moving": {"moved": swap.moving.0, "bytes": swap.moving.1},
+    })
 }
 
 fn tenants<'a>(
@@ -59,13 +142,15 @@ pub fn as_json(devices: &[DeviceMemory], of: Option<&Tenant>) -> Vec<Value> {
             "held": said.map(|said| said.held),
             "free": said.map(|said| said.free),
             "tenants": rows,
+            "swap": swap_of(device).map(swap_json),
         })
     });
     devices.collect()
 }
 
 fn tenant_json(said: &MemoryStatus, row: &TenantMemoryStatus) -> Value {
-    let sessions = said.sessions_of(&row.tenant).map(session_json);
+    let sessions = said.sessions_of(&row.tenant);
+    let sessions = sessions.map(|session| session_json(said, session));
     json!({
         "tenant": row.tenant.as_str(),
         "total": row.total,
@@ -73,12 +158,14 @@ fn tenant_json(said: &MemoryStatus, row: &TenantMemoryStatus) -> Value {
         "free": row.free,
         "committed": row.committed,
         "resident": row.resident,
+        "swapped": swapped(said, Some(&row.tenant)),
         "busy_ppm": row.busy_ppm,
         "sessions": sessions.collect::<Vec<_>>(),
     })
 }
 
-fn session_json(session: &SessionMemoryStatus) -> Value {
+fn session_json(said: &MemoryStatus, session: &SessionMemoryStatus) -> Value {
+    let (place, pinned) = place(said, session);
     let process = session.process.as_ref().map(|process| {
         json!({
             "host": process.host.as_str(),
@@ -90,13 +177,15 @@ fn session_json(session: &SessionMemoryStatus) -> Value {
         "session": session.session.to_string(),
         "held": session.held,
         "busy_ppm": session.busy_ppm,
+        "place": place_name(place),
+        "pinned": pinned,
         "process": process,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use bus_schemas::{Incarnation, WIRE_VERSION};
+    use bus_schemas::{Incarnation, SessionId, SessionResidency, WIRE_VERSION};
 
     use super::*;
     use crate::table::fit;
@@ -152,6 +241,48 @@ mod tests {
         let shown = as_json(&devices, None);
         assert_eq!(shown[1]["held"], Value::Null);
         assert_eq!(shown[0]["tenants"][1]["held"], 1_023_u64 << 30);
+    }
+
+    #[test]
+    fn where_memory_is_swapped_that_is_shown_and_fits_100_columns() {
+        let longest = "a".repeat(32);
+        let mut swapping = said(&[&longest]);
+        let session = SessionMemoryStatus {
+            tenant: longest.parse().unwrap(),
+            session: SessionId(7),
+            held: 3 << 30,
+            busy_ppm: 0,
+            process: None,
+        };
+        swapping.sessions.push(session);
+        swapping.swap = Some(SwapStatus {
+            limit: 9_999 << 30,
+            memory: (1_023 << 30, 9_999 << 30),
+            moving: (1 << 30, 3 << 30),
+            outs: (12_345, 1_023 << 30),
+            sessions: vec![SessionResidency {
+                session: SessionId(7),
+                bytes: 3 << 30,
+                place: Place::Out,
+                pinned: false,
+            }],
+            ..SwapStatus::default()
+        });
+        let devices = [device(999, Some(swapping)), device(1, None)];
+        for table in [
+            table(&devices, None),
+            swap_table(&devices).expect("it swaps"),
+        ] {
+            let text = fit(&table, 100);
+            let fits = text.lines().all(|line| line.chars().count() <= 100);
+            assert!(fits, "{text}");
+        }
+        let shown = as_json(&devices, None);
+        assert_eq!(shown[0]["tenants"][0]["swapped"], 3_u64 << 30);
+        assert_eq!(shown[0]["tenants"][0]["sessions"][0]["place"], "out");
+        assert_eq!(shown[0]["swap"]["outs"]["times"], 12_345);
+        assert_eq!(shown[1]["swap"], Value::Null);
+        assert!(swap_table(&devices[1..]).is_none());
     }
 
     #[test]

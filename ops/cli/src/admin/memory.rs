@@ -58,6 +58,9 @@ impl Administrator {
                 Some(all) => {
                     all.tenants.extend(page.tenants);
                     all.sessions.extend(page.sessions);
+                    if let (Some(all), Some(page)) = (&mut all.swap, page.swap) {
+                        all.sessions.extend(page.sessions);
+                    }
                 }
             }
             if is_last {

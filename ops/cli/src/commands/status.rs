@@ -135,8 +135,12 @@ fn tables(status: &Status, memory: &[DeviceMemory]) -> String {
         .map(|(name, alarm)| format!("alarm: {name}: {alarm}\n"))
         .collect();
     let (workers, tenants) = (fitted(&workers), fitted(&tenants));
-    let memory = fitted(&memory::table(memory, None));
-    format!("{head}\n{alarms}{workers}\n{tenants}\n{memory}")
+    let swap = memory::swap_table(memory).map(|swap| format!("\n{}", fitted(&swap)));
+    let (memory, swap) = (
+        fitted(&memory::table(memory, None)),
+        swap.unwrap_or_default(),
+    );
+    format!("{head}\n{alarms}{workers}\n{tenants}\n{memory}{swap}")
 }
 
 /// The broker's servers.
