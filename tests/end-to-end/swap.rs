@@ -188,10 +188,7 @@ async fn where_memory_is_can_be_seen_and_a_lowered_quota_swaps_out_what_is_idle(
     let seen = settles(&loaded, &[(40, Place::Resident), (10, Place::Resident)]).await;
     let swap = seen.swap.expect("it is overcommitted");
     assert_eq!((swap.outs, swap.ins), ((0, 0), (0, 0)));
-    assert_eq!(
-        (seen.capacity, swap.limit),
-        (64 * MIB, 128 * MIB)
-    );
+    assert_eq!((seen.capacity, swap.limit), (64 * MIB, 128 * MIB));
     assert_eq!(other.does("take 22 2"), "0");
     let seen = settles(&loaded, &[(40, Place::Out), (32, Place::Resident)]).await;
     let swap = seen.swap.expect("it is overcommitted");

@@ -17,11 +17,10 @@ use gpu_worker_core::dispatch::{Claim, ClaimAnswer};
 use gpu_worker_core::ledger::{Cut, KernelRan};
 use gpu_worker_core::memory_report::PageLimits;
 use gpu_worker_core::meter::{SliceUse, fold};
-use gpu_worker_core::pager::{MoveEnded, SwapUse};
+use gpu_worker_core::pager::{MoveEnded, SwapAction, SwapUse};
 use gpu_worker_core::resources::CompletedSlice;
 
 use super::kernel_records::KernelRecords;
-use super::swap::SwapOrder;
 use super::usage_appender::UsageAppender;
 use crate::publisher::BusPublisher;
 use crate::timer::nanos;
@@ -137,6 +136,13 @@ pub(super) struct StatusAsked {
 pub(super) struct Admitted(pub(super) ClaimAnswer);
 
 impl actix::Message for Admitted {
+    type Result = ();
+}
+
+/// The pager wants something done with a session's memory.
+pub(super) struct SwapOrder(pub(super) SwapAction);
+
+impl actix::Message for SwapOrder {
     type Result = ();
 }
 

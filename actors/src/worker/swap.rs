@@ -10,14 +10,7 @@ use gpu_worker_core::sequencer::Event;
 
 use super::actor::{GpuWorker, Incoming};
 use super::device_thread::Command;
-use super::pager::PagerMessage;
-
-/// The pager wants something done with a session's memory.
-pub(super) struct SwapOrder(pub(super) SwapAction);
-
-impl actix::Message for SwapOrder {
-    type Result = ();
-}
+use super::pager::{PagerMessage, SwapOrder};
 
 impl Handler<SwapOrder> for GpuWorker {
     type Result = ();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bus_schemas::{ClientProcess, OpNumber, Tenant};
+use bus_schemas::{ClientProcess, OpNumber, Place, Tenant};
 
 use super::commitment::Commitment;
 use super::need::{Need, VariableHolder};
@@ -115,6 +115,14 @@ impl SessionMemory {
     /// What it has allocated once everything admitted has run, variables and all.
     pub(super) fn held(&self) -> u64 {
         self.live + self.fixed
+    }
+
+    /// Bytes of it on the device at most, and kept for it there.
+    pub(super) fn present(&self) -> u64 {
+        match self.swap.place {
+            Place::Out => 0,
+            Place::Resident | Place::Leaving | Place::Coming => self.charge + self.swap.kept,
+        }
     }
 
     /// What nobody else may have.

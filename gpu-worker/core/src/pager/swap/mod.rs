@@ -4,139 +4,15 @@
 mod eviction;
 mod moves;
 mod report;
+mod state;
 
 use bus_schemas::{Place, SessionId, Tenant, invariant};
 
 use super::Pager;
-use super::session::SessionMemory;
 use crate::Nanos;
-
-/// How a session is swapped.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SessionSwap {
-    pub(super) place: Place,
-    /// Its client forbids it.
-    pub(super) pinned: bool,
-    /// Its tenant's, 0 (highest) to 4.
-    pub(super) priority: u8,
-    /// When it last ran something, or came back.
-    used_at: Nanos,
-    /// When it came back last.
-    came_at: Nanos,
-    /// Until then it is not asked to leave, or to come, again: it had something to run, or the device
-    /// could not move it.
-    rests_until: Nanos,
-    /// Bytes beside what it has on the device that are kept for it, until it asks for them again.
-    pub(in crate::pager) kept: u64,
-    /// Since when it has run nothing for want of memory.
-    waits_since: Option<Nanos>,
-}
-
-/// A session that wants memory on the device: its own back, or more of it.
-#[derive(Debug, Clone, Copy)]
-struct Want {
-    session: SessionId,
-    priority: u8,
-    /// Bytes that a slice of a session that is there wants beside what is there; 0 for its return.
-    more: u64,
-    /// When it began to want that, once that was noticed.
-    began: Option<Nanos>,
-    /// Since when its session has run nothing for want of memory: who came back and lacks more goes on
-    /// waiting where it was.
-    since: Nanos,
-}
-
-/// An action of the pager: something to do with a session's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SwapAction {
-    /// Swap it out once what the session has on the device has run; nothing more of it goes there.
-    /// Answer with [`Pager::moved`].
-    Out {
-        /// The session.
-        session: SessionId,
-        /// Also where slices of it are started; else that is to be told by [`Pager::kept`].
-        busy_too: bool,
-    },
-    /// Bring it in: there is room. Answer with [`Pager::moved`].
-    In {
-        /// The session.
-        session: SessionId,
-    },
-    /// It is on the device, or needs it no more: the answer to [`Pager::want`]. Or there is room for the
-    /// slice that was told [`MemoryDecision::Later`]: ask again.
-    ///
-    /// [`MemoryDecision::Later`]: super::MemoryDecision::Later
-    Returned {
-        /// The session.
-        session: SessionId,
-    },
-}
-
-/// A move that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MoveEnded {
-    /// The session.
-    pub session: SessionId,
-    /// It was to be swapped out; else brought in.
-    pub out: bool,
-    /// Bytes that were moved.
-    pub bytes: u64,
-    /// How long it took, nanoseconds.
-    pub took_ns: u64,
-    /// The memory is where it was before.
-    pub failed: bool,
-}
-
-/// Counts of moves, and what they moved and cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SwapTotals {
-    /// Times that a session was swapped out, and the bytes.
-    pub outs: (u64, u64),
-    /// Times that one was brought back, and the bytes.
-    pub ins: (u64, u64),
-    /// Nanoseconds that sessions with work waited for their memory.
-    pub waited_ns: u64,
-}
-
-/// How full the swap space is, bytes and how many there may be, and how far the moves in progress are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SwapUse {
-    /// In the host's memory.
-    pub memory: (u64, u64),
-    /// In the swap file.
-    pub file: (u64, u64),
-    /// Bytes moved, and of how many.
-    pub moving: (u64, u64),
-}
-
-/// What a mebibyte takes to move before one was measured: 2 GiB a second.
-const NS_PER_MIB: u64 = 500_000;
-/// How long who had something to run is left alone, and what could not be moved.
-const REST_NS: Nanos = 20_000_000;
-
-/// What swapping knows beside the sessions.
-#[derive(Debug)]
-pub(super) struct Swap {
-    /// A session that ran nothing for so long is idle.
-    idle_ns: Nanos,
-    /// Who wants memory on the device, in the order in which they are served.
-    wants: Vec<Want>,
-    ns_per_mib: u64,
-    totals: SwapTotals,
-    used: SwapUse,
-}
-
-impl Swap {
-    pub(super) fn new(idle_ns: Nanos) -> Self {
-        Self {
-            idle_ns,
-            wants: Vec::new(),
-            ns_per_mib: NS_PER_MIB,
-            totals: SwapTotals::default(),
-            used: SwapUse::default(),
-        }
-    }
-}
+use state::Want;
+pub use state::{MoveEnded, SwapAction, SwapTotals, SwapUse};
+pub(super) use state::{SessionSwap, Swap};
 
 impl Pager {
     /// The memory of a session is wanted on the device: it has something to run there, or will have.
@@ -299,15 +175,5 @@ impl Pager {
             memory.swap.place = place;
             memory.swap.kept = 0;
         });
-    }
-}
-
-impl SessionMemory {
-    /// Bytes of it on the device at most, and kept for it there.
-    pub(super) fn present(&self) -> u64 {
-        match self.swap.place {
-            Place::Out => 0,
-            Place::Resident | Place::Leaving | Place::Coming => self.charge + self.swap.kept,
-        }
     }
 }

@@ -2,10 +2,12 @@
 
 use bus_schemas::{Place, SessionId};
 
-use super::{MoveEnded, Pager, REST_NS};
+use super::{MoveEnded, Pager};
 use crate::Nanos;
 
 const MIB: u64 = 1 << 20;
+/// How long who had something to run is left alone, and what could not be moved.
+const REST_NS: Nanos = 20_000_000;
 
 impl Pager {
     /// A session that was to leave had something to run, and stays.

@@ -6,6 +6,7 @@ mod device;
 mod dispatch;
 mod images;
 mod inbound;
+mod moves;
 mod swap;
 mod usage;
 
@@ -24,7 +25,7 @@ use gpu_worker_core::sequencer::{
     StartAction,
 };
 use gpu_worker_core::{Dispatch, Meter, Pager, Resources, SendOnChange, Sequencer};
-use swap::Moves;
+use moves::Moves;
 
 pub use self::device::{Ended, ModelAnswer, SimDevice, SimSlice, SliceEnd};
 

@@ -4,37 +4,12 @@ use bus_schemas::Residency;
 use gpu_worker_core::dispatch;
 use gpu_worker_core::pager::{MoveEnded, SwapAction};
 
+use super::moves::Move;
 use super::*;
 
 /// Between two looks at whether somebody who waits for memory has waited for long enough.
 const LOOK: Nanos = 20 * MILLI;
 const MIB: u64 = 1 << 20;
-
-/// What is moved at a time.
-#[derive(Debug, Clone, Copy)]
-struct Move {
-    session: SessionId,
-    out: bool,
-    began: Nanos,
-    ends: Nanos,
-}
-
-/// The moves of a worker, one after the other.
-#[derive(Debug, Default)]
-pub(super) struct Moves {
-    ns_per_mib: u64,
-    moves: Vec<Move>,
-    looks: bool,
-}
-
-impl Moves {
-    pub(super) fn new(ns_per_mib: u64) -> Self {
-        Self {
-            ns_per_mib,
-            ..Self::default()
-        }
-    }
-}
 
 impl<D: SimDevice> WorkerNode<D> {
     /// Does what the pager wants done with sessions' memory.
