@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
 
 use bus_schemas::Op;
 use device::{Device, Moved};
@@ -111,7 +112,9 @@ impl Stage {
 
     fn moved(&mut self) -> Moved {
         let mut ended = Vec::new();
+        let until = Instant::now() + Duration::from_secs(60);
         while ended.is_empty() {
+            assert!(Instant::now() < until, "no move ends");
             bounded();
             self.device.moved(&mut ended);
         }
@@ -160,7 +163,9 @@ fn two_that_do_not_fit_take_turns_and_never_more_than_there_is() {
     for n in [0, 1] {
         stage.device.close(stage.programs[n].session());
     }
+    let until = Instant::now() + Duration::from_secs(60);
     while stored(SWAP) > 0 {
+        assert!(Instant::now() < until, "{} bytes stay", stored(SWAP));
         std::thread::yield_now();
     }
     assert_eq!(stored(DEVICE), 0);

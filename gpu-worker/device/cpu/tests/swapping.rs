@@ -1,7 +1,7 @@
 //! What a session has beside its allocations goes along when it leaves the device; and kernels of others do
 //! not notice.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, Op};
 use device::{Completion, Device, Moved};
@@ -92,7 +92,9 @@ fn large(device: &mut CpuDevice, n: u64) -> TestProgram {
 /// Polls, as the worker's device thread does, until a move has ended.
 fn moved(device: &mut CpuDevice, done: &mut Vec<Completion>) -> Moved {
     let mut ended = Vec::new();
+    let until = Instant::now() + Duration::from_secs(60);
     while ended.is_empty() {
+        assert!(Instant::now() < until, "no move ends");
         device.poll(Duration::from_micros(100), done);
         device.moved(&mut ended);
     }
