@@ -315,14 +315,18 @@ pub trait Device: Send {
 
     /// Begins to move a session's memory to the swap space. Kernels of other sessions run meanwhile; of
     /// this one the device has no slice, and gets none until it was brought in again. [`Device::moved`]
-    /// tells the end. A session that is not open, or whose memory is not on the device, is no error:
-    /// nothing is told of it.
+    /// tells the end; at once and with a failure where it has a slice, or there is no swap space. A session
+    /// that is not open, or whose memory is not on the device, is no error: nothing is told of it.
+    ///
+    /// Until it is back, slices that come are kept, and run then. If it is stopped, before or meanwhile,
+    /// they complete at once with that fault. Its addresses stay its own, and it can be closed.
     fn swap_out(&mut self, session: SessionId) {
         let _ = session;
     }
 
     /// Begins to bring a session's memory back behind its addresses. The caller vouches that the device
-    /// has room for it. Otherwise as [`Device::swap_out`].
+    /// has room for it, beside all sessions whose memory is there or on its way, in either direction;
+    /// where it has none, that is told as a failure. Otherwise as [`Device::swap_out`].
     fn swap_in(&mut self, session: SessionId) {
         let _ = session;
     }
@@ -355,13 +359,13 @@ pub struct Moved {
     pub session: SessionId,
     /// It was to be swapped out; else brought in.
     pub out: bool,
-    /// Bytes that were moved.
+    /// Bytes that were moved; none where it failed.
     pub bytes: u64,
     /// How long that took.
     pub took: Duration,
     /// Bytes that the session is charged now, as [`Completion::resident`]: none while it is out.
     pub resident: u64,
-    /// Why the memory is where it was before, if it is.
+    /// Why the memory is where it was before, if it is: all of it. The same may be tried again.
     pub failure: Option<Failure>,
 }
 

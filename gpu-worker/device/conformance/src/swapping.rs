@@ -300,6 +300,7 @@ fn ends_while_it_is_out(device: &mut dyn Device) {
             device.submit(first);
             assert!(!device.is_busy());
             device.stop(session, why.clone());
+            assert!(device.is_busy(), "what has come completes now");
         }
         device.submit(second);
         let mut done = Vec::new();

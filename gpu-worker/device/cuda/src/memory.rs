@@ -157,13 +157,6 @@ impl Memory {
         Ok(())
     }
 
-    /// Bytes of the extents that have physical memory.
-    pub(crate) fn mapped(&self) -> u64 {
-        let extents = self.extents.values();
-        let mapped = extents.filter(|extent| extent.mapping.is_some());
-        mapped.map(|extent| extent.size).sum()
-    }
-
     /// The extents that have physical memory: first address and bytes.
     pub(crate) fn extents(&self) -> Vec<(u64, u64)> {
         let extents = self.extents.iter();

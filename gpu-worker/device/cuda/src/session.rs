@@ -8,8 +8,9 @@ mod swapping;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use bus_schemas::{Code, Failure, ModuleHash, Op, SessionId, Window};
+use bus_schemas::{Failure, ModuleHash, Op, SessionId, Window};
 use device::{Completion, OpSpan, Slice};
+use device_swap::Movable as _;
 
 use crate::driver::{Context, Event, Function, Module, Reservation, Stream};
 use crate::linked::Linked;
@@ -33,10 +34,9 @@ pub(crate) struct Session {
     id: SessionId,
     context: Context,
     window: Window,
-    /// The stream is before what its work uses: fields go in this order.
     stream: Stream,
     memory: Memory,
-    /// The window's addresses, which go after all that is mapped there.
+    /// The window's addresses. Fields go in order, so that nothing is mapped there any more then.
     _addresses: Reservation,
     /// The last slice's begin, and when on the device's clock that was. An elapsed time is a
     /// single-precision number, so it must not grow with the session's age.
@@ -49,6 +49,8 @@ pub(crate) struct Session {
     /// Slices it has nothing of.
     waiting: VecDeque<Slice>,
     failed: bool,
+    /// What ended it while its memory was away.
+    stopped: Option<Failure>,
 }
 
 /// What an op needs beside its session.
@@ -100,6 +102,7 @@ impl Session {
             flights,
             waiting,
             failed: false,
+            stopped: None,
         })
     }
 
@@ -210,13 +213,11 @@ impl Session {
                 flight.at.1 += 1;
                 flight.next += 1;
                 let planned = flight.slice.fail_at.as_ref();
-                let outcome = match planned.filter(|(at, _)| *at == number) {
-                    _ if self.failed => Err(Failure::new(
-                        Code::SessionGone,
-                        "an earlier op of the session failed",
-                    )),
-                    Some((_, failure)) => Err(failure.clone()),
-                    None => self.run(surroundings, number, &op, flight),
+                let planned = planned.filter(|(at, _)| *at == number);
+                let outcome = match (self.fault(), planned) {
+                    (Some(fault), _) => Err(fault),
+                    (None, Some((_, failure))) => Err(failure.clone()),
+                    (None, None) => self.run(surroundings, number, &op, flight),
                 };
                 if let Err(failure) = outcome {
                     flight.fault = Some((number, failure));

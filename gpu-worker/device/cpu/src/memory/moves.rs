@@ -84,29 +84,49 @@ impl Memory {
     ) -> Result<(), E> {
         let range = self.pages(addr, len)?;
         let mut from = range.start;
-        while let Some(run) = self.runs(from..range.end).next() {
-            let run = run.start..run.end.min(run.start + PIECE);
-            let live = self.inhabited(&run).unwrap_or(run.end..run.end);
-            if run.start < live.start && !self.punch(run.start, live.start - run.start) {
-                return Err(MemoryError::OutOfMemory(live.start - run.start).into());
-            }
-            from = live.end;
-            let bytes = live.end - live.start;
-            if bytes == 0 {
-                continue;
-            }
-            // SAFETY: whole pages of the window that are in memory. Their file is mapped there: where
-            // another is shown, this one has no pages. `&mut self` says that nobody writes to them.
-            let piece = unsafe {
-                let at = self.host.as_ptr().add(live.start as usize);
-                std::slice::from_raw_parts(at, bytes as usize)
+        loop {
+            let next = self.runs(from..range.end).next();
+            let Some(run) = next else {
+                return Ok(());
             };
-            sink(self.base + live.start, piece)?;
-            if !self.punch(live.start, bytes) {
-                return Err(MemoryError::OutOfMemory(bytes).into());
+            let pieces = (run.start..run.end).step_by(PIECE as usize);
+            for start in pieces {
+                self.take_piece(start..run.end.min(start + PIECE), &mut sink)?;
             }
+            from = run.end;
+        }
+    }
+
+    /// As [`Memory::take_out`], of pages that are all in memory, between two offsets of the window.
+    fn take_piece<E: From<MemoryError>>(
+        &mut self,
+        mut piece: Range<u64>,
+        sink: &mut impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while !piece.is_empty() {
+            let live = self.inhabited(&piece).unwrap_or(piece.end..piece.end);
+            self.give_back(piece.start..live.start)?;
+            if !live.is_empty() {
+                // SAFETY: whole pages of the window that are in memory. Their file is mapped there: where
+                // another is shown, this one has no pages. `&mut self` says that nobody writes to them.
+                let bytes = unsafe {
+                    let at = self.host.as_ptr().add(live.start as usize);
+                    std::slice::from_raw_parts(at, (live.end - live.start) as usize)
+                };
+                sink(self.base + live.start, bytes)?;
+            }
+            self.give_back(live.clone())?;
+            piece.start = live.end;
         }
         Ok(())
+    }
+
+    fn give_back(&mut self, range: Range<u64>) -> Result<(), MemoryError> {
+        let bytes = range.end - range.start;
+        match bytes == 0 || self.punch(range.start, bytes) {
+            true => Ok(()),
+            false => Err(MemoryError::OutOfMemory(bytes)),
+        }
     }
 
     /// Brings bytes back that [`Memory::take_out`] took out, or a part of them.

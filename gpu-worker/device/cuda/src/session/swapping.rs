@@ -22,16 +22,17 @@ impl Movable for Session {
     }
 
     fn fault(&self) -> Option<Failure> {
-        let failed = "an earlier op of the session failed";
-        self.failed.then(|| Failure::new(Code::SessionGone, failed))
+        let failed = || Failure::new(Code::SessionGone, "an earlier op of the session failed");
+        self.stopped.clone().or_else(|| self.failed.then(failed))
     }
 
-    fn stop(&mut self, _: Failure) {
-        self.failed = true;
+    fn stop(&mut self, why: Failure) {
+        self.stopped.get_or_insert(why);
     }
 
+    /// Whole extents, whatever of them is allocated or was touched.
     fn bytes(&self) -> u64 {
-        self.memory.mapped()
+        self.memory.extents().iter().map(|(_, size)| size).sum()
     }
 
     fn take_out(&mut self, keep: &mut Keep<'_>) -> Result<(), Failure> {
@@ -51,6 +52,8 @@ impl Movable for Session {
         Ok(())
     }
 
+    /// All pieces of an extent together overwrite all of it, so that nothing of what was in its physical
+    /// memory before is left.
     fn bring_in(&mut self, address: u64, bytes: &[u8]) -> Result<(), Failure> {
         self.context.enter()?;
         self.memory.restore(&self.context, address)?;

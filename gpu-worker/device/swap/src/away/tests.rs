@@ -289,7 +289,9 @@ fn a_session_that_is_closed_is_gone_and_told_nothing_of() {
     // One whose move has ended, which nobody was told of yet.
     let fake = stage.fake(5);
     stage.out(ONE, fake);
+    let until = Instant::now() + Duration::from_secs(60);
     while stage.held() < 5 {
+        assert!(Instant::now() < until, "it does not go");
         std::thread::yield_now();
     }
     stage.away.close(ONE);
@@ -307,6 +309,7 @@ fn slices_of_a_stopped_session_complete_though_it_is_away() {
     stage.ended();
     assert!(stage.away.submit(slice(ONE, 1)).is_none() && !stage.away.is_busy());
     assert!(!stage.away.stop(TWO, why()) && stage.away.stop(ONE, why()));
+    assert!(stage.away.is_busy());
     assert!(stage.away.submit(slice(ONE, 2)).is_none() && stage.away.is_busy());
     let mut completed = Vec::new();
     stage.away.completed(&mut completed);

@@ -1,0 +1,136 @@
+//! Programs at random, against a model of what each has.
+
+use bus_schemas::Op;
+use proptest::prelude::*;
+
+use crate::floor::{ALL, Floor, MIB, bytes};
+
+/// Bytes of each program's one allocation in the random test, and its pages.
+const ARENA: u64 = 4 * MIB;
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A program, pages of its arena, which bytes.
+    Copy(u64, u64, u64, u32),
+    Set(u64, u64, u64, u8),
+    Move(u64, u64, u64, u64),
+    Renew(u64),
+    Reopen(u64),
+    Rest,
+    /// A kernel: where, and how many blocks.
+    Launch(u64, u64, u32),
+    /// Leaves the device; whether to wait until it is out.
+    Leave(u64, bool),
+    Bring(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    // Mostly where units of others begin, too.
+    let page = || prop_oneof![3 => (0..4_u64).prop_map(|at| at * 256), 1 => 0..1_024_u64];
+    let step = prop_oneof![
+        8 => (1..4_u64, page(), 240..700_u64, 0..3_u32)
+            .prop_map(|(n, at, len, seed)| Step::Copy(n, at, len, seed)),
+        2 => (1..4_u64, 0..ARENA, 1..MIB, any::<u8>())
+            .prop_map(|(n, at, len, value)| Step::Set(n, at, len, value)),
+        1 => (1..4_u64, 0..ARENA, 0..ARENA, 1..MIB)
+            .prop_map(|(n, to, from, len)| Step::Move(n, to, from, len)),
+        1 => (1..4_u64).prop_map(Step::Renew),
+        1 => (1..4_u64).prop_map(Step::Reopen),
+        1 => Just(Step::Rest),
+        1 => (1..4_u64, 0..ARENA / 4, 1..2_000_u32).prop_map(|(n, word, blocks)| {
+            let blocks = blocks.min(((ARENA / 4 - word) / 32) as u32);
+            Step::Launch(n, word * 4, blocks.max(1))
+        }),
+        3 => (1..4_u64, any::<bool>()).prop_map(|(n, wait)| Step::Leave(n, wait)),
+        2 => (1..4_u64).prop_map(Step::Bring),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Every program reads what it wrote, and the charges are what is allocated less what is saved.
+    #[test]
+    fn nobody_can_tell(steps in steps()) {
+        let mut floor = Floor::new(&[ALL; 3]);
+        let mut model = vec![vec![0_u8; ARENA as usize]; 4];
+        let sources = [0, 1, 2].map(|seed| bytes(seed, ARENA));
+        for n in 1..=3 {
+            floor.alloc(n, 0, ARENA);
+        }
+        for step in steps {
+            match step {
+                Step::Copy(n, page, pages, seed) => {
+                    let at = page * 4_096;
+                    let len = (pages * 4_096).min(ARENA - at) as usize;
+                    // The bytes that are at this place in everybody's arena.
+                    let source = &sources[seed as usize][at as usize..][..len];
+                    floor.copy_in(n, at, source);
+                    model[n as usize][at as usize..][..len].copy_from_slice(source);
+                }
+                Step::Set(n, at, len, value) => {
+                    let len = len.min(ARENA - at);
+                    floor.set(n, at, len, u32::from(value));
+                    model[n as usize][at as usize..][..len as usize].fill(value);
+                }
+                Step::Move(n, to, from, len) => {
+                    let bytes = len.min(ARENA - to).min(ARENA - from);
+                    floor.run(n, Op::Copy { to, from, bytes }, &[]);
+                    let range = from as usize..(from + bytes) as usize;
+                    model[n as usize].copy_within(range, to as usize);
+                }
+                Step::Renew(n) => {
+                    floor.free(n, 0);
+                    floor.alloc(n, 0, ARENA);
+                    model[n as usize].fill(0);
+                }
+                Step::Reopen(n) => {
+                    floor.close(n);
+                    floor.open(n, ALL);
+                    floor.alloc(n, 0, ARENA);
+                    model[n as usize].fill(0);
+                }
+                Step::Rest => {
+                    floor.rest();
+                    for n in 1..=3 {
+                        prop_assert!(floor.charge(n) <= ARENA, "sharing costs nobody more");
+                    }
+                }
+                Step::Launch(n, at, blocks) => {
+                    let at = at.min(ARENA - 128);
+                    floor.launch(n, at, blocks);
+                    let words = &mut model[n as usize][at as usize..][..blocks as usize * 128];
+                    for word in words.as_chunks_mut::<4>().0 {
+                        *word = u32::from_le_bytes(*word).wrapping_add(1).to_le_bytes();
+                    }
+                }
+                Step::Leave(n, wait) => {
+                    floor.leave(n);
+                    if wait {
+                        floor.settle(n);
+                        prop_assert_eq!(floor.charge(n), 0);
+                    }
+                }
+                Step::Bring(n) => floor.bring(n),
+            }
+            let here: Vec<u64> = (1..=3).filter(|n| floor.is_here(*n)).collect();
+            if here.len() == 3 {
+                let charges: u64 = (1..=3).map(|n| floor.charge(n)).sum();
+                let stored = 3 * ARENA - floor.saved();
+                prop_assert!(charges >= stored, "{charges} {stored}");
+            }
+            for n in here {
+                let there = floor.read(n, 0, ARENA);
+                prop_assert!(there == model[n as usize], "program {n} reads something else");
+            }
+        }
+        for n in 1..=3 {
+            let there = floor.read(n, 0, ARENA);
+            prop_assert!(there == model[n as usize], "program {n} reads something else");
+        }
+        floor.rest();
+        let charges: u64 = (1..=3).map(|n| floor.charge(n)).sum();
+        prop_assert_eq!(charges, 3 * ARENA - floor.saved());
+    }
+}
