@@ -12,9 +12,9 @@ use std::time::Duration;
 use bus_schemas::{MemoryStatus, Place, SessionMemoryStatus};
 use test_cluster::TempDir;
 
-use crate::guest::{Guest, command};
+use crate::guest::{Guest, command, finish};
 use crate::loaded::{LoadedCluster, plan};
-use crate::run::compile;
+use crate::run::{compile, text, warploom};
 
 const MIB: u64 = 1 << 20;
 const OVERCOMMITTED: [(&str, &str); 3] = [
@@ -94,36 +94,23 @@ fn device_file(worker: u32) -> Option<PathBuf> {
     })
 }
 
-#[tokio::test]
-async fn programs_that_do_not_fit_together_take_turns_and_keep_their_bytes() {
-    let plans = [plan("a", "search", 1), plan("b", "search", 1)];
-    let loaded = LoadedCluster::idle(1, 1, &plans, &OVERCOMMITTED).await;
-    let dir = TempDir::new().expect("a directory");
-    let program = compile(dir.path(), "swap");
-    let start = |tenant: &str| Holder::start(&loaded, tenant, dir.path(), &program);
+/// Two programs of 40 MiB on a device of 64 MiB: one after the other, and both at once.
+fn take_turns(loaded: &LoadedCluster, dir: &Path, rounds: u32) {
+    let program = compile(dir, "swap");
+    let start = |tenant: &str| Holder::start(loaded, tenant, dir, &program);
     let (mut one, mut other) = (start("a"), start("b"));
     let watch = Watch::of(loaded.demo.cluster.workers[0].pid());
     assert_eq!(one.does("take 40 1"), "0");
     assert_eq!(other.does("take 30 2"), "0", "more than is left");
     assert_eq!(other.does("take 10 2"), "0");
-    for round in 0..6 {
-        let (one_seed, other_seed) = (1 + 10 * round, 2 + 10 * round);
-        let (one_next, other_next) = (one_seed + 10, other_seed + 10);
+    for round in 0..rounds {
+        let turn = |first: u32| format!("turn {} {}", first + 10 * round, first + 10 * round + 10);
         if round % 2 == 0 {
-            assert_eq!(
-                one.does(&format!("turn {one_seed} {one_next}")),
-                "0",
-                "round {round}"
-            );
-            assert_eq!(
-                other.does(&format!("turn {other_seed} {other_next}")),
-                "0",
-                "round {round}"
-            );
+            assert_eq!(one.does(&turn(1)), "0", "round {round}");
+            assert_eq!(other.does(&turn(2)), "0", "round {round}");
         } else {
-            // Both at once.
-            one.tell(&format!("turn {one_seed} {one_next}"));
-            other.tell(&format!("turn {other_seed} {other_next}"));
+            one.tell(&turn(1));
+            other.tell(&turn(2));
             assert_eq!(one.0.says().as_deref(), Some("0"), "round {round}");
             assert_eq!(other.0.says().as_deref(), Some("0"), "round {round}");
         }
@@ -131,6 +118,61 @@ async fn programs_that_do_not_fit_together_take_turns_and_keep_their_bytes() {
     let most = watch.most();
     assert!(most <= 64 * MIB, "{most} bytes were on a device of 64 MiB");
     assert!(most >= 40 * MIB, "it was looked at: {most}");
+}
+
+#[tokio::test]
+async fn programs_that_do_not_fit_together_take_turns_and_keep_their_bytes() {
+    let plans = [plan("a", "search", 1), plan("b", "search", 1)];
+    let loaded = LoadedCluster::idle(1, 1, &plans, &OVERCOMMITTED).await;
+    let dir = TempDir::new().expect("a directory");
+    take_turns(&loaded, dir.path(), 6);
+}
+
+#[tokio::test]
+async fn what_the_hosts_memory_has_no_room_for_goes_to_a_file_without_a_name() {
+    let plans = [plan("a", "search", 1), plan("b", "search", 1)];
+    let (dir, disk) = (
+        TempDir::new().expect("a directory"),
+        TempDir::new().expect("a directory"),
+    );
+    let on_disk = disk.path().display().to_string();
+    let mut settings = OVERCOMMITTED.to_vec();
+    settings.extend([
+        ("worker.swap_memory", "16MiB"),
+        ("worker.swap_file", "112MiB"),
+        ("worker.swap_dir", &on_disk),
+    ]);
+    let loaded = LoadedCluster::idle(1, 1, &plans, &settings).await;
+    take_turns(&loaded, dir.path(), 4);
+    let said = status(&loaded).await.swap.expect("it is overcommitted");
+    assert_eq!((said.memory.1, said.file.1), (16 * MIB, 112 * MIB));
+    let names = std::fs::read_dir(disk.path()).expect("a directory").count();
+    assert_eq!(names, 0, "nobody finds it");
+}
+
+#[test]
+fn a_disk_without_room_for_the_swap_file_refuses_the_worker_at_its_start() {
+    let dir = TempDir::new().expect("a directory");
+    let on_disk = format!("worker.swap_dir={}", dir.path().display());
+    let mut worker = warploom(dir.path());
+    worker.args([
+        "worker",
+        "--device",
+        "cpu",
+        "--set",
+        "broker.url=nats://127.0.0.1:1",
+    ]);
+    worker.args(["--set", "worker.overcommit=150", "--set", &on_disk]);
+    let refused = finish(worker.args(["--set", "worker.swap_file=1024TiB"]));
+    assert_eq!(refused.status.code(), Some(1));
+    let (_, said) = text(&refused);
+    for word in [&dir.path().display().to_string(), "1125899906842624 bytes"] {
+        assert!(said.contains(word), "{said}");
+    }
+    let mut worker = warploom(dir.path());
+    worker.args(["worker", "--set", "worker.overcommit=99"]);
+    let refused = finish(worker.args(["--set", "broker.url=nats://127.0.0.1:1"]));
+    assert_eq!(refused.status.code(), Some(2), "{:?}", text(&refused));
 }
 
 /// What a worker says of its memory, as administrators are told.

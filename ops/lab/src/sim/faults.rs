@@ -222,6 +222,7 @@ fn numbers(totals: &Totals) -> Value {
         "shares_compared": totals.compared,
         "accesses_judged": totals.touched,
         "sessions_refused_memory": totals.denied,
+        "sessions_swapped_out": totals.swaps,
         "usage_reports_compared": totals.metered,
         "several_devices_had": totals.several,
         "requests_told_to_wait": totals.declined,

@@ -115,6 +115,20 @@ pub enum WorkerFact {
         /// Bytes resident, as the device says once a slice has ended.
         resident: Option<u64>,
     },
+    /// The memory of a session has left its device, or is about to be there.
+    Swapped {
+        /// The session.
+        session: SessionId,
+        /// It has left.
+        out: bool,
+    },
+    /// A session's memory has moved: so much of it is resident.
+    Moved {
+        /// The session.
+        session: SessionId,
+        /// Bytes.
+        resident: u64,
+    },
     /// It refused an op its memory.
     Denied {
         /// The session.

@@ -82,6 +82,8 @@ pub struct Totals {
     pub touched: u64,
     /// Sessions that were refused memory.
     pub denied: u64,
+    /// Times that a session's memory was swapped out.
+    pub swaps: u64,
     /// Reports of use that were compared with what was used.
     pub metered: u64,
     /// Requests for several devices that were had.
@@ -123,6 +125,7 @@ impl Totals {
         self.compared += report.compared;
         self.touched += report.touched;
         self.denied += report.denied;
+        self.swaps += report.swaps;
         self.metered += report.metered;
         self.several += report.several;
         self.declined += report.declined;

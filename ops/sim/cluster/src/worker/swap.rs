@@ -38,7 +38,11 @@ impl<D: SimDevice> WorkerNode<D> {
                     self.tell_dispatch(io, dispatch::Event::Leave { session, running });
                 }
             }
-            SwapAction::In { session } => self.begin_move(io, session, false),
+            SwapAction::In { session } => {
+                let out = false;
+                self.fact(io, WorkerFact::Swapped { session, out });
+                self.begin_move(io, session, out);
+            }
             SwapAction::Returned { session } => {
                 self.event(io, None, Event::Returned { session });
                 self.tell_dispatch(io, dispatch::Event::Returned { session });
@@ -82,6 +86,11 @@ impl<D: SimDevice> WorkerNode<D> {
                 took_ns: io.now - ended.began,
                 failed: false,
             };
+            let session = ended.session;
+            if ended.out {
+                self.fact(io, WorkerFact::Swapped { session, out: true });
+            }
+            self.fact(io, WorkerFact::Moved { session, resident });
             let answer = self.resources.moved(io.now, &moved, resident);
             self.admitted(io, answer);
         }

@@ -29,11 +29,16 @@ struct Home {
 /// All sessions' memory.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// What each device has to give, bytes.
+    /// What each device has to give, bytes, and what its sessions may hold together.
     capacity: u64,
+    limit: u64,
     homes: BTreeMap<SessionId, Home>,
     /// Sessions on each device and the most each may hold.
     held: BTreeMap<Incarnation, BTreeMap<SessionId, u64>>,
+    /// Sessions whose memory has left their device.
+    out: BTreeSet<SessionId>,
+    /// Moves of memory out of a device.
+    pub swaps: u64,
     /// Sessions that were refused memory.
     pub denied: BTreeSet<SessionId>,
     /// Accesses that were judged.
@@ -41,13 +46,16 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Devices of this capacity with nothing on them.
+    /// Devices of this capacity with nothing on them, whose sessions may hold so much together.
     #[must_use]
-    pub(crate) fn new(capacity: u64) -> Self {
+    pub(crate) fn new(capacity: u64, limit: u64) -> Self {
         Self {
             capacity,
+            limit,
             homes: BTreeMap::new(),
             held: BTreeMap::new(),
+            out: BTreeSet::new(),
+            swaps: 0,
             denied: BTreeSet::new(),
             touched: 0,
         }
@@ -95,6 +103,7 @@ impl Memory {
         let on = self.held.entry(incarnation).or_default();
         if !open {
             on.remove(&session);
+            self.out.remove(&session);
             if let Some(home) = self.homes.get_mut(&session) {
                 home.left = true;
             }
@@ -131,12 +140,10 @@ impl Memory {
             return Ok(());
         };
         *bytes = most;
-        let device: u64 = on.values().sum();
-        if device > self.capacity {
-            let capacity = self.capacity;
-            let what = format!("{incarnation} holds {device} bytes of {capacity}");
-            return Err(Violation::new("I8", what));
-        }
+        self.fits(incarnation)?;
+        let Some(on) = self.held.get(&incarnation) else {
+            return Ok(());
+        };
         let Some(home) = self.homes.get(&session) else {
             return Ok(());
         };
@@ -145,10 +152,64 @@ impl Memory {
             .iter()
             .filter(|(other, _)| tenant_of(other) == Some(&home.tenant));
         let tenant: u64 = own.map(|(_, bytes)| bytes).sum();
-        if tenant > home.quota {
-            let (name, quota) = (&home.tenant, home.quota);
+        // All of the device is no quota.
+        let quota = match home.quota {
+            quota if quota >= self.capacity => self.limit,
+            quota => quota,
+        };
+        if tenant > quota {
+            let name = &home.tenant;
             let what =
                 format!("{name} holds {tenant} bytes on {incarnation}, its quota is {quota}");
+            return Err(Violation::new("I8", what));
+        }
+        Ok(())
+    }
+
+    /// What is on a device fits there, and what is beside it may be held.
+    fn fits(&self, incarnation: Incarnation) -> CheckResult {
+        let Some(on) = self.held.get(&incarnation) else {
+            return Ok(());
+        };
+        let all: u64 = on.values().sum();
+        let there = on.iter().filter(|(session, _)| !self.out.contains(session));
+        let there: u64 = there.map(|(_, bytes)| bytes).sum();
+        if there > self.capacity || all > self.limit {
+            let (capacity, limit) = (self.capacity, self.limit);
+            let what = format!(
+                "{incarnation} has {there} bytes of {capacity}, and holds {all} of {limit}"
+            );
+            return Err(Violation::new("I8", what));
+        }
+        Ok(())
+    }
+
+    /// The memory of a session has left its device, or is about to be there.
+    pub(crate) fn swapped(
+        &mut self,
+        incarnation: Incarnation,
+        session: SessionId,
+        out: bool,
+    ) -> CheckResult {
+        let on = self.held.get(&incarnation);
+        if out && on.is_some_and(|on| on.contains_key(&session)) {
+            self.swaps += 1;
+            self.out.insert(session);
+        } else {
+            self.out.remove(&session);
+        }
+        self.fits(incarnation)
+    }
+
+    /// A device ran an op.
+    pub(crate) fn ran(
+        &mut self,
+        incarnation: Incarnation,
+        session: SessionId,
+        op: OpNumber,
+    ) -> CheckResult {
+        if self.out.contains(&session) {
+            let what = format!("{incarnation} ran op {op} of {session}, whose memory is elsewhere");
             return Err(Violation::new("I8", what));
         }
         Ok(())
@@ -208,7 +269,14 @@ impl Memory {
 
     /// A worker died, and all it held.
     pub(crate) fn worker_died(&mut self, incarnation: Incarnation) {
-        self.held.remove(&incarnation);
+        for session in self
+            .held
+            .remove(&incarnation)
+            .unwrap_or_default()
+            .into_keys()
+        {
+            self.out.remove(&session);
+        }
     }
 }
 

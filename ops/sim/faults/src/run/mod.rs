@@ -122,7 +122,7 @@ impl Play {
             &name,
             scene.settings.clone(),
             &scene.tenant_settings(),
-            (&scene.workers, scene.capacity),
+            (&scene.workers, scene.capacity, scene.memory_limit()),
             trace,
         );
         let troubles = scene.troubles();
@@ -222,6 +222,7 @@ impl Play {
             compared: observer.windows.compared,
             touched: observer.memory.touched,
             denied: observer.memory.denied.len() as u64,
+            swaps: observer.memory.swaps,
             metered: observer.credits.compared,
             several: observer.places.several,
             declined: observer.places.declined,

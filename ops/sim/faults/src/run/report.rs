@@ -80,6 +80,8 @@ pub struct RunReport {
     pub touched: u64,
     /// Sessions that were refused memory.
     pub denied: u64,
+    /// Times that a session's memory was swapped out.
+    pub swaps: u64,
     /// Reports of use that were compared with what was used.
     pub metered: u64,
     /// Requests for several devices that were had.

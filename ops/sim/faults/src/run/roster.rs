@@ -21,6 +21,7 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> F
     let (name, settings) = (name.clone(), scene.settings.clone());
     let (tenants, clients) = (scene.tenant_settings(), scene.clients.clone());
     let (machines, capacity) = (scene.workers.clone(), scene.capacity);
+    let memory_limit = scene.memory_limit();
     let errands = errands(&scene.faults);
     Box::new(move |role, number, life, mut random| {
         let mutated = |node: Box<dyn Node>, has: bool| match mutant {
@@ -42,7 +43,7 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> F
                     gpu: number,
                     capacity,
                 };
-                let node = worker(&name, identity, own, mutant);
+                let node = worker(&name, (identity, memory_limit), own, mutant);
                 mutated(Box::new(node), mutant.is_some_and(Mutant::of_worker))
             }
             NodeRole::Administrator => Box::new(Administrator::new(&name, errands.clone())),
@@ -82,7 +83,7 @@ fn mislead(
 
 fn worker(
     name: &Tenant,
-    identity: Identity,
+    (identity, memory_limit): (Identity, u64),
     own: Option<&Machine>,
     mutant: Option<Mutant>,
 ) -> WorkerNode<ModelDevice> {
@@ -105,8 +106,8 @@ fn worker(
         },
         sms: SMS,
         one_at_a_time: true,
-        memory_limit: identity.capacity,
-        swap_ns_per_mib: 0,
+        memory_limit,
+        swap_ns_per_mib: 500_000,
         group: own.and_then(|own| own.group.clone()),
         exclusive: own.is_some_and(|own| own.exclusive),
         reports: Reports::Always(250 * MILLI),

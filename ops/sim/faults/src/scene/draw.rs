@@ -58,6 +58,12 @@ impl Scene {
             seed,
             quiet,
             capacity,
+            // By no chance of the scene: what it was before it is but for this.
+            overcommit: match (capacity < 1 << 30, seed % 4) {
+                (true, 1) => 150,
+                (true, 2 | 3) => 300,
+                _ => 100,
+            },
             leaders,
             workers,
             settings: settings(random, crowded),

@@ -94,6 +94,18 @@ fn is_none(deadline: &Nanos) -> bool {
     *deadline == 0
 }
 
+fn all() -> u64 {
+    100
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands on a reference"
+)]
+fn is_all(percent: &u64) -> bool {
+    *percent == all()
+}
+
 /// One run's cast and plot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,6 +117,9 @@ pub struct Scene {
     pub(crate) quiet: Nanos,
     /// Memory of each device, bytes.
     pub(crate) capacity: u64,
+    /// What sessions may hold together there, percent of it.
+    #[serde(default = "all", skip_serializing_if = "is_all")]
+    pub(crate) overcommit: u64,
     /// How the leaders order.
     pub settings: ClusterSettings,
     /// The tenants.
@@ -125,6 +140,11 @@ pub struct Scene {
 }
 
 impl Scene {
+    /// Bytes that the sessions of a device may hold together.
+    pub(crate) fn memory_limit(&self) -> u64 {
+        self.capacity * self.overcommit.max(100) / 100
+    }
+
     /// Whether it can be played.
     pub(crate) fn sense(&self) -> Result<(), &'static str> {
         let twice = |numbers: Vec<u32>| {

@@ -80,7 +80,7 @@ impl Watch {
         cluster: &Tenant,
         settings: ClusterSettings,
         tenants: &[(Tenant, TenantSettings)],
-        (machines, capacity): (&[Machine], u64),
+        (machines, capacity, limit): (&[Machine], u64, u64),
         trace: Trace,
     ) -> Self {
         let subjects = Subjects::new(cluster);
@@ -93,9 +93,9 @@ impl Watch {
             stops: Stops::default(),
             keeping: Keeping::new(settings.record_buffer),
             windows: Windows::new(settings, tenants),
-            memory: Memory::new(capacity),
+            memory: Memory::new(capacity, limit),
             credits: Credits::default(),
-            places: Places::new(machines, tenants, capacity),
+            places: Places::new(machines, tenants, limit),
             drains: Drains::default(),
             usage: UsageBlocks::default(),
             workers: BTreeMap::new(),

@@ -113,7 +113,10 @@ impl Watch {
             } => self
                 .positions
                 .started(worker, position, session, (first, last)),
-            WorkerFact::Ran { session, op, print } => self.sessions.ran(worker, session, op, print),
+            WorkerFact::Ran { session, op, print } => {
+                self.memory.ran(worker, session, op)?;
+                self.sessions.ran(worker, session, op, print)
+            }
             WorkerFact::Device { session, open } => {
                 self.memory.device(worker, session, open)?;
                 self.places.device(now, worker, session, open)?;
@@ -155,6 +158,14 @@ impl Watch {
                 }
                 self.places.held(now, worker, session, most);
                 self.memory.held(worker, session, most)
+            }
+            WorkerFact::Swapped { session, out } => self.memory.swapped(worker, session, out),
+            WorkerFact::Moved { session, resident } => {
+                if let Some(tenant) = self.memory.tenant(session) {
+                    let of = (session, tenant);
+                    self.credits.resident(now, worker, of, resident);
+                }
+                Ok(())
             }
             WorkerFact::Denied { session, op } => self.memory.denied(worker, session, op),
             WorkerFact::Used {
