@@ -13,7 +13,7 @@ use workloads::kernels::EMPTY;
 use super::args::BenchArgs;
 use super::bench_cluster::TENANT;
 use super::order::{backlog, own};
-use super::{bomb, chat, loading, preempt};
+use super::{bomb, chat, loading, preempt, swapping};
 use warploom_cli::credentials::client_settings;
 use warploom_cli::exit::UsageError;
 use warploom_cli::output;
@@ -62,6 +62,8 @@ pub(super) fn play(process: &str, args: &BenchArgs, settings: &Settings) -> Resu
         bomb::PROCESS | preempt::LONG_PROCESS | chat::CHAT | chat::TRAIN | loading::LOADER => {
             process
         }
+        swapping::THIRD => process,
+        _ if swapping::JOBS_OF.contains(&process) => process,
         _ => process.strip_prefix(backlog::PROCESS).unwrap_or(TENANT),
     };
     let client = Client::connect(client_settings(settings, tenant)?)?;
@@ -73,6 +75,8 @@ pub(super) fn play(process: &str, args: &BenchArgs, settings: &Settings) -> Resu
         loading::LOADER => loading::loader(&client),
         loading::LOADED => say(&loading::loaded(&client)?),
         loading::WAITER => say(&loading::waiter(&client, args.reps)?),
+        swapping::THIRD => say(&swapping::third(&client, args.reps)?),
+        _ if swapping::JOBS_OF.contains(&process) => say(&swapping::job(&client, args.reps)?),
         chat::CHAT => chat::over_bus::chat(&client),
         chat::TRAIN => chat::over_bus::train(&client),
         "sync" => say(&Program::start(&client)?.sync(args.reps)?),

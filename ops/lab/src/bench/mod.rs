@@ -1,5 +1,5 @@
 //! The benchmarks. `bus` measures whole processes over a real broker beside bare programs over
-//! the same broker, `client` the drop-in library, `order` the leader's order, `ptx` the CPU device's engine beside
+//! the same broker, `client` the drop-in library, `memory` what swapping costs, `order` the leader's order, `ptx` the CPU device's engine beside
 //! PoCL and native loops. docs/evidence/benchmarks.md describes them.
 
 mod args;
@@ -24,6 +24,7 @@ mod preempt;
 mod ptx;
 mod spans;
 mod start;
+mod swapping;
 mod takeover;
 mod throughput;
 mod token;
@@ -88,7 +89,7 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     // What keeps this thread busy comes first: it has nothing to leave behind, and heeds signals as
     // any program does, which who waits for clusters does not any more.
     match name {
-        "bus" | "client" => {}
+        "bus" | "client" | "memory" => {}
         "order" => order::cores(reps, wanted, &mut tell),
         "ptx" if ptx::metrics().any(|spec| wanted(spec.name)) => {
             ptx::ptx(reps, 1, wanted, &mut tell);
@@ -121,6 +122,7 @@ async fn clusters(
     match name {
         "bus" => bus::bus(reps, settings, wanted, tell).await,
         "client" => client::client(reps, settings, wanted, tell).await,
+        "memory" => swapping::swapping(reps, settings, wanted, tell).await,
         "order" => {
             order::clusters(reps, settings, &wanted, &mut tell).await?;
             chat::chat(reps, settings, wanted, tell).await
@@ -144,6 +146,7 @@ fn metrics_of_all() -> impl Iterator<Item = (&'static str, &'static Spec)> {
             .flatten(),
     );
     bus.chain(client.into_iter().flatten().map(|spec| ("client", spec)))
+        .chain(swapping::METRICS.iter().map(|spec| ("memory", spec)))
         .chain(order.map(|spec| ("order", spec)))
         .chain(ptx.map(|spec| ("ptx", spec)))
 }
