@@ -118,6 +118,9 @@ fn take_turns(loaded: &LoadedCluster, dir: &Path, rounds: u32) {
     let most = watch.most();
     assert!(most <= 64 * MIB, "{most} bytes were on a device of 64 MiB");
     assert!(most >= 40 * MIB, "it was looked at: {most}");
+    for program in [one, other] {
+        assert_eq!(program.0.ends().1, Some(0));
+    }
 }
 
 #[tokio::test]
@@ -126,6 +129,9 @@ async fn programs_that_do_not_fit_together_take_turns_and_keep_their_bytes() {
     let loaded = LoadedCluster::idle(1, 1, &plans, &OVERCOMMITTED).await;
     let dir = TempDir::new().expect("a directory");
     take_turns(&loaded, dir.path(), 6);
+    // Each return is in the order, and a replay decides the same.
+    let (_, replayed) = loaded.replayed().await;
+    assert_eq!(replayed.skipped, 0);
 }
 
 #[tokio::test]

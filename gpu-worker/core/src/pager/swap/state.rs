@@ -5,7 +5,7 @@ use bus_schemas::{Place, SessionId};
 use crate::Nanos;
 
 /// How a session is swapped.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(in crate::pager) struct SessionSwap {
     pub(in crate::pager) place: Place,
     /// Its client forbids it.
@@ -23,6 +23,22 @@ pub(in crate::pager) struct SessionSwap {
     pub(in crate::pager) kept: u64,
     /// Since when it has run nothing for want of memory.
     pub(in crate::pager) waits_since: Option<Nanos>,
+}
+
+impl Default for SessionSwap {
+    fn default() -> Self {
+        Self {
+            place: Place::Resident,
+            pinned: false,
+            // Nobody stays for others before it is known how urgent it is.
+            priority: 4,
+            used_at: 0,
+            came_at: 0,
+            rests_until: 0,
+            kept: 0,
+            waits_since: None,
+        }
+    }
 }
 
 /// A session that wants memory on the device: its own back, or more of it.
