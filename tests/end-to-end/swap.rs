@@ -95,10 +95,10 @@ fn device_file(worker: u32) -> Option<PathBuf> {
 }
 
 /// Two programs of 40 MiB on a device of 64 MiB: one after the other, and both at once.
-fn take_turns(loaded: &LoadedCluster, dir: &Path, rounds: u32) {
+fn take_turns(loaded: &LoadedCluster, dir: &Path, tenants: [&str; 2], rounds: u32) {
     let program = compile(dir, "swap");
     let start = |tenant: &str| Holder::start(loaded, tenant, dir, &program);
-    let (mut one, mut other) = (start("a"), start("b"));
+    let [mut one, mut other] = tenants.map(start);
     let watch = Watch::of(loaded.demo.cluster.workers[0].pid());
     assert_eq!(one.does("take 40 1"), "0");
     assert_eq!(other.does("take 30 2"), "0", "more than is left");
@@ -125,10 +125,11 @@ fn take_turns(loaded: &LoadedCluster, dir: &Path, rounds: u32) {
 
 #[tokio::test]
 async fn programs_that_do_not_fit_together_take_turns_and_keep_their_bytes() {
-    let plans = [plan("a", "search", 1), plan("b", "search", 1)];
+    // Of one tenant, which has no quota.
+    let plans = [plan("guest", "search", 1)];
     let loaded = LoadedCluster::idle(1, 1, &plans, &OVERCOMMITTED).await;
     let dir = TempDir::new().expect("a directory");
-    take_turns(&loaded, dir.path(), 6);
+    take_turns(&loaded, dir.path(), ["guest"; 2], 6);
     // Each return is in the order, and a replay decides the same.
     let (_, replayed) = loaded.replayed().await;
     assert_eq!(replayed.skipped, 0);
@@ -149,7 +150,7 @@ async fn what_the_hosts_memory_has_no_room_for_goes_to_a_file_without_a_name() {
         ("worker.swap_dir", &on_disk),
     ]);
     let loaded = LoadedCluster::idle(1, 1, &plans, &settings).await;
-    take_turns(&loaded, dir.path(), 4);
+    take_turns(&loaded, dir.path(), ["a", "b"], 4);
     let said = status(&loaded).await.swap.expect("it is overcommitted");
     assert_eq!((said.memory.1, said.file.1), (16 * MIB, 112 * MIB));
     let names = std::fs::read_dir(disk.path()).expect("a directory").count();

@@ -65,6 +65,17 @@ fn ended(device: &mut dyn Device) -> Moved {
     moved.remove(0)
 }
 
+/// Polls until so many slices have completed.
+fn completed(device: &mut dyn Device, slices: usize) -> Vec<Completion> {
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut done = Vec::new();
+    while done.len() < slices {
+        assert!(Instant::now() < until, "a slice hangs");
+        device.poll(Duration::from_millis(10), &mut done);
+    }
+    done
+}
+
 /// No move is in progress, and none has ended.
 fn nothing_moves(device: &mut dyn Device) {
     let mut moved = Vec::new();
@@ -274,10 +285,7 @@ fn waits_with_its_slices(device: &mut dyn Device) {
     device.close(other.session());
     assert!(!device.is_busy(), "it waits");
     back(device, program.session());
-    let mut done = Vec::new();
-    while done.is_empty() {
-        device.poll(Duration::from_millis(10), &mut done);
-    }
+    let done = completed(device, 1);
     assert_eq!((done[0].position, &done[0].fault), (position, &None));
     assert_eq!(read(&done[0], 0), pattern()[..4]);
     device.close(program.session());
@@ -303,10 +311,7 @@ fn ends_while_it_is_out(device: &mut dyn Device) {
             assert!(device.is_busy(), "what has come completes now");
         }
         device.submit(second);
-        let mut done = Vec::new();
-        while device.is_busy() {
-            device.poll(Duration::from_millis(10), &mut done);
-        }
+        let done = completed(device, 2);
         let faults: Vec<_> = done.iter().map(|it| it.fault.clone()).collect();
         let fault = |op| Some((op, why.clone()));
         assert_eq!(faults, [fault(number), fault(number + 1)]);
@@ -395,10 +400,7 @@ fn stays_while_it_has_work(device: &mut dyn Device) {
     device.swap_out(program.session());
     let moved = ended(device);
     assert!(moved.out && moved.failure.is_some(), "{moved:?}");
-    let mut done = Vec::new();
-    while done.is_empty() {
-        device.poll(Duration::from_millis(10), &mut done);
-    }
+    let done = completed(device, 1);
     assert!(read(&done[0], 0) == bytes);
     works(device, &mut program);
     device.close(program.session());

@@ -134,3 +134,20 @@ fn memory_that_is_given_to_somebody_else_meanwhile_is_not_taken_for_a_unit() {
             .all(|byte| *byte == 3)
     );
 }
+
+#[test]
+fn a_part_that_is_shared_with_others_meanwhile_is_not_written_over() {
+    let (mut floor, mut weights) = shared();
+    let others = bytes(2, MIB + MIB / 8);
+    floor.alloc(2, 16 * MIB, 2 * MIB);
+    floor.copy_in(2, 16 * MIB, &others);
+    floor.leave(1);
+    floor.settle(1);
+    floor.bring(1);
+    // The last unit of this copy lies in one that is to be shared again.
+    floor.copy_in(1, 3 * MIB, &others);
+    assert!(floor.saved() > 8 * MIB, "it is shared");
+    floor.rest();
+    weights[3 * MIB as usize..][..others.len()].copy_from_slice(&others);
+    assert!(floor.read(1, 0, 8 * MIB) == weights);
+}

@@ -273,7 +273,8 @@ fn a_session_that_is_closed_is_gone_and_told_nothing_of() {
     assert!(!stage.away.has(ONE) && !stage.away.is_moving());
     goes.send(()).expect("it listens");
     for _ in 0..2 {
-        stage.gone.recv().expect("dropped");
+        let gone = stage.gone.recv_timeout(Duration::from_secs(60));
+        gone.expect("dropped");
     }
     stage.away.wait_for_closed();
     assert!(stage.away.ended(&mut Vec::new()).is_empty());
