@@ -88,10 +88,8 @@ fn swapped(said: &MemoryStatus, of: Option<&Tenant>) -> u64 {
 
 /// Where a session's memory is, and whether it must stay on the device.
 fn place(said: &MemoryStatus, session: &SessionMemoryStatus) -> (Place, bool) {
-    let rows = said.swap.iter().flat_map(|swap| &swap.sessions);
-    let row = rows
-        .filter(|row| row.session == session.session)
-        .next_back();
+    let mut rows = said.swap.iter().flat_map(|swap| &swap.sessions);
+    let row = rows.rfind(|row| row.session == session.session);
     row.map_or((Place::Resident, false), |row| (row.place, row.pinned))
 }
 

@@ -1,6 +1,7 @@
 //! Random events against a naive model: which slice goes when, which is asked about when, and that each
 //! goes once.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{Code, Op, OpNumber, SessionId};
@@ -218,16 +219,7 @@ impl World {
                 let session = SessionId(session);
                 self.tell(Event::Gone { session });
             }
-            Step::Leave(session) if self.lives(session) => {
-                if !self.away.contains_key(&session) {
-                    self.away.insert(session, Away::default());
-                    self.look_again(session);
-                    let waiting = self.waiting.iter().filter(|it| it.session == session);
-                    let running = waiting.count() + self.on_device.get(&session).unwrap_or(&0);
-                    let session = SessionId(session);
-                    self.tell(Event::Leave { session, running });
-                }
-            }
+            Step::Leave(session) if self.lives(session) => self.leave(session),
             Step::Complete(session) => {
                 let slices = self.on_device.entry(session).or_default();
                 if *slices > 0 {
@@ -236,17 +228,32 @@ impl World {
                     self.tell(Event::Completed { session });
                 }
             }
-            Step::Return(session) => {
-                // It is on the device, or was all the time.
-                if self.away.get(&session).is_none_or(|away| away.out) {
-                    self.away.remove(&session);
-                    self.look_again(session);
-                    let session = SessionId(session);
-                    self.tell(Event::Returned { session });
-                }
-            }
+            Step::Return(session) => self.returns(session),
             _ => {}
         }
+    }
+
+    fn leave(&mut self, session: u64) {
+        let Entry::Vacant(away) = self.away.entry(session) else {
+            return;
+        };
+        away.insert(Away::default());
+        self.look_again(session);
+        let waiting = self.waiting.iter().filter(|it| it.session == session);
+        let running = waiting.count() + self.on_device.get(&session).unwrap_or(&0);
+        let session = SessionId(session);
+        self.tell(Event::Leave { session, running });
+    }
+
+    /// Its memory is on the device, or was all the time.
+    fn returns(&mut self, session: u64) {
+        if self.away.get(&session).is_some_and(|away| !away.out) {
+            return;
+        }
+        self.away.remove(&session);
+        self.look_again(session);
+        let session = SessionId(session);
+        self.tell(Event::Returned { session });
     }
 
     fn look_again(&mut self, session: u64) {

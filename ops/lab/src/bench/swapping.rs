@@ -138,7 +138,8 @@ async fn together(cluster: &LocalCluster, passes: usize) -> Result<f64> {
         play::<JobDone>(cluster, a, passes),
         play::<JobDone>(cluster, b, passes)
     );
-    (a?, b?);
+    a?;
+    b?;
     Ok(began.elapsed().as_secs_f64())
 }
 

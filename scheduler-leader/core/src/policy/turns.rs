@@ -6,6 +6,7 @@ mod exchange;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use bus_schemas::{Place as Reported, SessionResidency};
 
@@ -153,16 +154,15 @@ impl Turns {
 
     fn take(&mut self, now: u64, slot: SessionSlot, row: &SessionResidency, asked: bool) {
         let out = matches!(row.place, Reported::Out | Reported::Leaving);
-        if !self.members.contains_key(&slot) {
-            let member = Member {
+        if let Entry::Vacant(vacant) = self.members.entry(slot) {
+            vacant.insert(Member {
                 bytes: 0,
                 pinned: false,
                 out,
                 place: Place::There { since: now },
                 asked,
                 idle: Some(now),
-            };
-            self.members.insert(slot, member);
+            });
             if asked {
                 self.put(slot, Place::Coming);
             }
