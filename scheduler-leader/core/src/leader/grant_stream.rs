@@ -29,6 +29,16 @@ struct Sending {
     open: Option<Box<OpenGrant>>,
 }
 
+/// What the order was told of where sessions' memory is.
+#[derive(Debug)]
+pub(super) struct ToldResidency {
+    pub(super) residency: Residency,
+    /// Which it was of those that the worker said.
+    pub(super) number: u64,
+    /// Returns that had ended there before.
+    pub(super) returned: u64,
+}
+
 /// The grants of one worker, on their way to it.
 #[derive(Debug)]
 pub(super) struct GrantStream {
@@ -68,7 +78,7 @@ pub(super) struct GrantStream {
     /// The worker's last report of itself that became an input, and when.
     pub(super) reported: Option<(Nanos, WorkerReport)>,
     /// Where its sessions' memory is, as the order was told last.
-    pub(super) residency: Option<Residency>,
+    pub(super) residency: Option<ToldResidency>,
 }
 
 impl GrantStream {

@@ -33,6 +33,8 @@ pub(super) struct Member {
     pub(super) report: WorkerReport,
     /// Where its sessions' memory is, as it said last, if that is overcommitted.
     pub(super) residency: Option<Residency>,
+    /// How often it said so.
+    pub(super) residencies: u64,
 }
 
 /// Every worker heard of and not lost.
@@ -49,10 +51,11 @@ impl Members {
     /// Takes a heartbeat in.
     pub(super) fn beat(&mut self, now: Nanos, incarnation: Incarnation, beat: &WorkerBeat) {
         let before = self.workers.remove(&incarnation);
-        let (before, residency) = before
-            .map(|it| (it.report, it.residency))
+        let (before, residency, residencies) = before
+            .map(|it| (it.report, it.residency, it.residencies))
             .unwrap_or_default();
         // None of them is said with every heartbeat.
+        let residencies = residencies + u64::from(beat.residency.is_some());
         let residency = beat.residency.as_ref().map(bounded).or(residency);
         let limit = residency.as_ref().map_or(0, |it| it.limit);
         let images = few(beat.images.as_ref().map(|it| &it.0), limits::IMAGES);
@@ -71,6 +74,7 @@ impl Members {
             draining: beat.draining,
             quotas: beat.quotas.map(|number| (beat.epoch, number)),
             residency,
+            residencies,
         };
         self.workers.insert(incarnation, member);
         self.seen_at.insert(incarnation, now);

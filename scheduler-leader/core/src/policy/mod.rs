@@ -19,7 +19,7 @@ pub(crate) use heap::{ABSENT, Entry, TagHeap};
 pub(crate) use placement::{Candidate, allowed, choose};
 pub(crate) use slices::{Cut, SliceQueue};
 pub(crate) use target::{Limits, Peak, Presence, longest_ahead};
-pub(crate) use turns::{Move, Rank, Turns};
+pub(crate) use turns::{Activity, Rank, Turns, Work};
 
 /// The version of the rules. A record names the version it was made by; replay refuses another. Rules
 /// for a new kind of input need no new version: records of before have no such input.

@@ -11,7 +11,7 @@ use std::collections::btree_map::Entry;
 use bus_schemas::{Place as Reported, SessionResidency};
 
 use crate::slots::SessionSlot;
-use exchange::{Comer, Exchange, Seat};
+use exchange::{Comer, Exchange, LEAST, Seat};
 
 /// Turns' worth of time without an exchange that counts for the exchanges after the next.
 const SAVED: u64 = 2;
@@ -26,12 +26,41 @@ pub(crate) struct Rank {
 }
 
 /// Sessions change places.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Move {
-    /// These are in memory no more.
-    pub(crate) leaving: Vec<SessionSlot>,
-    /// This one is to return; none where they make room for one that is on its way already.
-    pub(crate) returning: Option<SessionSlot>,
+#[derive(Debug)]
+struct Move {
+    leaving: Vec<SessionSlot>,
+    /// None where they make room for one that is on its way already.
+    returning: Option<SessionSlot>,
+}
+
+/// What a session has to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    /// Something is not done.
+    pub(crate) busy: bool,
+    /// Something could be granted if only its memory were there.
+    pub(crate) ready: bool,
+    /// Something is granted and not done.
+    pub(crate) granted: bool,
+}
+
+/// What a session runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Activity {
+    /// Something is granted and not done.
+    pub(crate) granted: bool,
+    /// The input by which its last slice was done.
+    pub(crate) ran: u64,
+}
+
+/// A return that is decided on, and is granted once those who leave are the first that their worker
+/// swaps out: all that was granted to them is done, and others ran after them.
+#[derive(Debug)]
+struct Decided {
+    returning: SessionSlot,
+    leaving: Vec<SessionSlot>,
+    /// The tick at which it was decided.
+    since: u64,
 }
 
 /// Where the leader has a session's memory.
@@ -51,13 +80,17 @@ enum Place {
 struct Member {
     bytes: u64,
     pinned: bool,
-    /// Its worker said last that it is not on the device.
+    /// Its worker did not say last that it is on the device.
     out: bool,
+    /// Its worker said last what it holds.
+    listed: bool,
     place: Place,
     /// A return of it was granted and is not reported.
     asked: bool,
     /// The tick since which it has no work that is not done.
     idle: Option<u64>,
+    /// Something of it is granted and not done.
+    granted: bool,
 }
 
 /// The sessions of one worker whose memory does not fit together.
@@ -67,6 +100,7 @@ pub(crate) struct Turns {
     /// Nanoseconds that a mebibyte takes to move.
     pace: u64,
     members: BTreeMap<SessionSlot, Member>,
+    decided: Vec<Decided>,
     /// How many wait.
     waiting: u32,
     /// How many are coming.
@@ -95,9 +129,9 @@ impl Turns {
         self.members.is_empty()
     }
 
-    /// Sessions that wait for memory.
+    /// Sessions that wait for memory, those on their way included.
     pub(crate) fn waiting(&self) -> u32 {
-        self.waiting
+        self.waiting + self.coming
     }
 
     /// The sessions that it knows of.
@@ -136,17 +170,8 @@ impl Turns {
             self.take(now, *slot, row, *asked);
         }
         for slot in self.members() {
-            if rows.contains_key(&slot) {
-                continue;
-            }
-            // It fits, or is small. One that left comes back as all do.
-            match self.is_away(slot) {
-                false => self.remove(now, slot),
-                true => {
-                    if let Some(member) = self.members.get_mut(&slot) {
-                        (member.bytes, member.pinned) = (0, false);
-                    }
-                }
+            if !rows.contains_key(&slot) {
+                self.unlist(slot);
             }
         }
         self.changed = true;
@@ -159,9 +184,11 @@ impl Turns {
                 bytes: 0,
                 pinned: false,
                 out,
+                listed: true,
                 place: Place::There { since: now },
                 asked,
                 idle: Some(now),
+                granted: false,
             });
             if asked {
                 self.put(slot, Place::Coming);
@@ -171,14 +198,31 @@ impl Turns {
             return;
         };
         (member.bytes, member.pinned, member.out) = (row.bytes, row.pinned, out);
+        member.listed = true;
         if out && matches!(member.place, Place::There { .. }) {
             self.put(slot, Place::Away);
         }
     }
 
-    /// Whether a session has work that is not done, and whether some of that could be granted if only
-    /// its memory were there. Of one that its worker took out, what is granted already waits, too.
-    pub(crate) fn note(&mut self, now: u64, slot: SessionSlot, busy: bool, ready: bool) {
+    /// A session's memory fits, or is small. Where it is, its worker does not say any more: it returns
+    /// once, which takes no time if it is there, and is then nobody's concern.
+    fn unlist(&mut self, slot: SessionSlot) {
+        let Some(member) = self.members.get_mut(&slot) else {
+            return;
+        };
+        (member.bytes, member.pinned, member.out, member.listed) = (0, false, true, false);
+        if matches!(member.place, Place::There { .. }) {
+            self.put(slot, Place::Away);
+        }
+    }
+
+    /// A session has this work. Of one that its worker took out, what is granted already waits, too.
+    pub(crate) fn note(&mut self, now: u64, slot: SessionSlot, work: Work) {
+        let Work {
+            busy,
+            ready,
+            granted,
+        } = work;
         let Some(member) = self.members.get_mut(&slot) else {
             return;
         };
@@ -186,6 +230,7 @@ impl Turns {
             true => None,
             false => member.idle.or(Some(now)),
         };
+        member.granted = granted;
         let wants = ready || (busy && member.out);
         match member.place {
             Place::Away if wants => {
@@ -209,6 +254,9 @@ impl Turns {
         if there {
             member.out = false;
         }
+        if there && !member.listed && member.place == Place::Coming {
+            return self.remove(now, slot);
+        }
         if member.place == Place::Coming {
             let place = match there {
                 true => Place::There { since: now },
@@ -224,12 +272,21 @@ impl Turns {
             self.settle(now);
             self.put(slot, Place::Away);
             self.members.remove(&slot);
+            self.decided.retain(|it| it.returning != slot);
+            for it in &mut self.decided {
+                it.leaving.retain(|leaving| *leaving != slot);
+            }
             self.changed = true;
         }
     }
 
-    /// What is to be done now, if anything is. To be asked again until nothing is.
-    pub(crate) fn next(&mut self, now: u64, rank: impl Fn(SessionSlot) -> Rank) -> Option<Move> {
+    /// Decides who is to return next, if anybody is, and gives who leaves memory for that: they are
+    /// granted nothing more. To be asked again until nobody is.
+    pub(crate) fn next(
+        &mut self,
+        now: u64,
+        rank: impl Fn(SessionSlot) -> Rank,
+    ) -> Option<Vec<SessionSlot>> {
         if !self.changed || self.waiting + self.coming == 0 {
             return None;
         }
@@ -246,14 +303,65 @@ impl Turns {
         let next = next?;
         for slot in &next.leaving {
             self.put(*slot, Place::Away);
+            self.decided.retain(|it| it.returning != *slot);
         }
-        if let Some(slot) = next.returning {
-            self.put(slot, Place::Coming);
-            if let Some(member) = self.members.get_mut(&slot) {
-                member.asked = true;
+        if let Some(returning) = next.returning {
+            self.put(returning, Place::Coming);
+            let leaving = next.leaving.clone();
+            self.decided.push(Decided {
+                returning,
+                leaving,
+                since: now,
+            });
+        }
+        Some(next.leaving)
+    }
+
+    /// A session whose return is to be granted now.
+    pub(crate) fn ready(
+        &mut self,
+        now: u64,
+        activity: impl Fn(SessionSlot) -> Activity,
+    ) -> Option<SessionSlot> {
+        let mut decided = self.decided.iter();
+        let at = decided.position(|it| self.is_ready(now, it, &activity))?;
+        let slot = self.decided.remove(at).returning;
+        if let Some(member) = self.members.get_mut(&slot) {
+            member.asked = true;
+        }
+        Some(slot)
+    }
+
+    /// Whether those who leave have nothing to run, and all others that have work ran after them, or are
+    /// about to. Who does not for long is not waited for.
+    fn is_ready(
+        &self,
+        now: u64,
+        decided: &Decided,
+        activity: &impl Fn(SessionSlot) -> Activity,
+    ) -> bool {
+        let leaving = decided.leaving.iter();
+        let mut last = None;
+        for slot in leaving {
+            let it = activity(*slot);
+            // What is out runs nothing, whatever was granted.
+            let out = self.members.get(slot).is_none_or(|member| member.out);
+            if it.granted && !out {
+                return false;
             }
+            last = last.max(Some(it.ran));
         }
-        Some(next)
+        let Some(last) = last else {
+            return true;
+        };
+        let mut staying = self.members.iter().filter(|(_, member)| {
+            matches!(member.place, Place::There { .. }) && member.idle.is_none() && !member.pinned
+        });
+        let ran = staying.all(|(slot, _)| {
+            let it = activity(*slot);
+            it.granted || it.ran > last
+        });
+        ran || now.saturating_sub(decided.since) >= LEAST
     }
 
     /// Those who leave because one that is on its way has no room any more: others have grown.
@@ -340,13 +448,14 @@ impl Turns {
                 rank: rank(*slot),
                 // More than there is, none needs.
                 bytes: member.bytes.min(self.capacity),
+                stuck: member.out && member.granted,
                 number,
                 since,
             }),
             _ => None,
         });
         let mut line: Vec<_> = waiters.collect();
-        line.sort_unstable_by_key(|it| (it.rank.priority, it.number));
+        line.sort_unstable_by_key(|it| (it.rank.priority, !it.stuck, it.number));
         line
     }
 
@@ -404,18 +513,18 @@ struct Waiter {
     slot: SessionSlot,
     rank: Rank,
     bytes: u64,
+    /// Its worker took it out although something was granted: others wait for that, too.
+    stuck: bool,
     number: u64,
     since: u64,
 }
 
 impl Waiter {
-    /// Whether it has waited so long, among those of a priority, that its target ends turns.
+    /// Whether it ends turns of its priority: it has waited so long that its target does, or others wait
+    /// for it.
     fn is_in_a_hurry(&self, now: u64, priority: u8) -> bool {
         let waited = now.saturating_sub(self.since);
-        let patience = self
-            .rank
-            .patience
-            .filter(|_| self.rank.priority == priority);
-        patience.is_some_and(|patience| waited >= patience)
+        let late = self.rank.patience.is_some_and(|most| waited >= most);
+        self.rank.priority == priority && (late || self.stuck)
     }
 }

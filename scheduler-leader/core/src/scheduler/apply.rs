@@ -209,9 +209,10 @@ impl Scheduler {
     pub(super) fn serve(&mut self, effects: &mut Vec<Effect>) {
         while let Some(worker) = self.dirty.pop() {
             self.workers[worker].dirty = false;
-            self.serve_memory(worker, effects);
+            self.serve_turns(worker);
             self.serve_standing(worker, effects);
             while !self.held && !self.is_stopped() && self.grant_next(worker, effects) {}
+            self.serve_returns(worker, effects);
             self.renew_standing(worker, effects);
         }
     }

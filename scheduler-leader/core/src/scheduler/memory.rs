@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use bus_schemas::{GrantKind, Incarnation, SessionResidency, invariant};
 
 use super::apply::Scheduler;
+use super::state::SessionState;
 use crate::effect::Effect;
-use crate::policy::{Move, Rank, TICK_NS, Turns};
+use crate::policy::{Activity, Rank, TICK_NS, Turns, Work};
 use crate::slots::{SessionSlot, WorkerSlot};
 
 impl Scheduler {
@@ -99,24 +100,37 @@ impl Scheduler {
         };
         let worker = session.worker;
         if self.workers[worker].turns.is_some() {
-            let (now, busy, ready) = (self.now, session.is_busy(), session.is_ready());
-            self.with_turns(worker, |turns, _| turns.note(now, slot, busy, ready));
+            let now = self.now;
+            let work = Work {
+                busy: session.is_busy(),
+                ready: session.is_ready(),
+                granted: session.has_granted(),
+            };
+            self.with_turns(worker, |turns, _| turns.note(now, slot, work));
         }
     }
 
-    /// Makes sessions leave and return as their turns are now.
-    pub(super) fn serve_memory(&mut self, worker: WorkerSlot, effects: &mut Vec<Effect>) {
-        while !self.held
-            && !self.is_stopped()
-            && let Some(next) = self.next_move(worker)
-        {
-            let Move { leaving, returning } = next;
+    /// Has sessions leave memory for those whose turn it is.
+    pub(super) fn serve_turns(&mut self, worker: WorkerSlot) {
+        if self.workers[worker].turns.is_none() || self.held {
+            return;
+        }
+        while let Some(leaving) = self.leave(worker) {
             leaving
                 .into_iter()
                 .for_each(|slot| self.look_for_memory(slot));
-            let Some(slot) = returning else {
-                continue;
-            };
+        }
+    }
+
+    /// Grants the returns that are due: behind the slices of those who stay, so that these have
+    /// something to run.
+    pub(super) fn serve_returns(&mut self, worker: WorkerSlot, effects: &mut Vec<Effect>) {
+        if self.workers[worker].turns.is_none() || self.held {
+            return;
+        }
+        while !self.is_stopped()
+            && let Some(slot) = self.next_return(worker)
+        {
             if let Some(session) = &mut self.sessions[slot] {
                 invariant!(
                     I6,
@@ -130,9 +144,22 @@ impl Scheduler {
         }
     }
 
-    fn next_move(&mut self, worker: WorkerSlot) -> Option<Move> {
+    /// Who leaves memory now for somebody who is to return.
+    fn leave(&mut self, worker: WorkerSlot) -> Option<Vec<SessionSlot>> {
         self.with_turns(worker, |turns, this| {
             turns.next(this.now, |slot| this.rank(slot))
+        })?
+    }
+
+    fn next_return(&mut self, worker: WorkerSlot) -> Option<SessionSlot> {
+        self.with_turns(worker, |turns, this| {
+            turns.ready(this.now, |slot| {
+                let session = this.sessions[slot].as_ref();
+                Activity {
+                    granted: session.is_some_and(SessionState::has_granted),
+                    ran: session.map_or(0, |session| session.ran),
+                }
+            })
         })?
     }
 
@@ -153,7 +180,9 @@ impl Scheduler {
         };
         session.returning = false;
         let (worker, now) = (session.worker, self.now);
+        self.workers[worker].returned += 1;
         self.with_turns(worker, |turns, _| turns.returned(now, slot, there));
+        self.drop_turns(worker);
         self.look_for_memory(slot);
     }
 
@@ -184,6 +213,12 @@ impl Scheduler {
                 self.touch(worker);
             }
         }
+    }
+
+    /// How many returns have ended on a worker.
+    pub(crate) fn returned_on(&self, incarnation: Incarnation) -> u64 {
+        let worker = self.worker_index.get(&incarnation);
+        worker.map_or(0, |worker| self.workers[*worker].returned)
     }
 
     /// Whether a session waits for its memory.

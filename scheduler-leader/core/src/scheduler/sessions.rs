@@ -79,6 +79,7 @@ impl Scheduler {
             busy: false,
             away: false,
             returning: false,
+            ran: 0,
         });
         let limits = self.limits(tenant);
         let open = OpenGrant {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
-    CloseReason, GpuId, GpuPosition, GrantKind, Incarnation, OpNumber, SessionId, Tenant,
-    TenantSettings, Window, invariant,
+    CloseReason, GpuId, GpuPosition, GrantKind, Incarnation, InputNumber, OpNumber, SessionId,
+    Tenant, TenantSettings, Window, invariant,
 };
 
 use super::recent::Recent;
@@ -105,6 +105,8 @@ pub(super) struct WorkerState {
     pub(super) limit: u64,
     /// The sessions that do not fit together, while there are such.
     pub(super) turns: Option<Box<Turns>>,
+    /// Returns that have ended.
+    pub(super) returned: u64,
     /// It said that it leaves when it has done what it accepted.
     pub(super) draining: bool,
     /// An administrator wants no new sessions there.
@@ -186,7 +188,7 @@ impl WorkerState {
         self.memory().saturating_sub(self.report.held)
     }
 
-    /// Whether sessions wait for their memory.
+    /// Whether sessions wait for their memory, or are to return.
     pub(super) fn is_short(&self) -> bool {
         let turns = self.turns.as_ref();
         turns.is_some_and(|turns| turns.waiting() > 0)
@@ -271,6 +273,8 @@ pub(super) struct SessionState {
     pub(super) away: bool,
     /// A return of it is granted, and not reported.
     pub(super) returning: bool,
+    /// The input by which its last slice was done.
+    pub(super) ran: InputNumber,
 }
 
 // What a grant needs of each, field by field: some lie far from others.
@@ -326,6 +330,11 @@ impl SessionState {
         let alive = !matches!(self.life, Life::Closing(_));
         let held = self.standing.as_ref().is_some_and(|it| !it.is_over());
         alive && some && !held && (next.complete || next.last == self.limit())
+    }
+
+    /// Whether something of it is granted and not done.
+    pub(super) fn has_granted(&self) -> bool {
+        self.queue.granted() > self.queue.done()
     }
 
     /// Ops that may be granted.

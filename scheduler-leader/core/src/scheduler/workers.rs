@@ -39,6 +39,7 @@ impl Scheduler {
             capacity: answer.capacity,
             limit: 0,
             turns: None,
+            returned: 0,
             draining: false,
             cordoned: false,
             lost: false,
@@ -124,6 +125,7 @@ impl Scheduler {
             busy: false,
             away: false,
             returning: false,
+            ran: 0,
         });
         self.note_work(slot);
         let state = &self.workers[worker];
@@ -346,6 +348,7 @@ impl Scheduler {
             }
             (GrantKind::Run, Outcome::Ran) => {
                 let asked = matches!(session.life, Life::Asked(_));
+                session.ran = self.input;
                 match session.queue.finish(granted.last) {
                     true => self.refresh(slot),
                     false => self.note_work(slot),

@@ -4,6 +4,7 @@ mod fairness;
 mod golden;
 mod invariants;
 mod model;
+mod overcommit;
 mod placement;
 mod shares;
 mod standing;

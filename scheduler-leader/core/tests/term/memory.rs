@@ -69,9 +69,16 @@ fn what_a_worker_says_of_memory_becomes_an_input_once() {
     assert!(!world.view().away);
     let returned = world.workers.iter().map(|it| it.returned);
     assert_eq!(returned.sum::<usize>(), 1);
+    // The word of before its return is old, the same word after it is not.
+    world.pass(500);
+    assert!(!world.view().away);
     world.tell_place(Place::Out);
     world.pass(200);
-    assert!(!world.view().away, "no news, and older than its return");
+    assert!(world.view().away);
+    let before = inputs(&world);
+    world.pass(3_000);
+    world.pass(1_000);
+    assert!(inputs(&world) <= before + 300, "once, and ticks");
 }
 
 #[test]

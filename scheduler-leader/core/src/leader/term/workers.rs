@@ -6,7 +6,7 @@ use super::{LOST, Term, reply};
 use crate::input::{Input, Rows};
 use crate::leader::context::Context;
 use crate::leader::event::TermEnd;
-use crate::leader::grant_stream::GrantStream;
+use crate::leader::grant_stream::{GrantStream, ToldResidency};
 
 /// Workers remembered in the placement.
 const WORKERS: usize = 4_096;
@@ -88,14 +88,26 @@ impl Term {
         let Some(stream) = stream.filter(|stream| stream.sealed) else {
             return;
         };
-        let member = cx.members.get(worker);
-        let Some(said) = member.and_then(|member| member.residency.as_ref()) else {
+        let Some(member) = cx.members.get(worker) else {
             return;
         };
-        if stream.residency.as_ref() == Some(said) {
+        let Some(said) = &member.residency else {
+            return;
+        };
+        let number = member.residencies;
+        let returned = self.scheduler.returned_on(worker);
+        // Behind a return it is news, too, that things are as they were before it.
+        let known = stream.residency.as_ref().is_some_and(|told| {
+            told.residency == *said && (told.number == number || told.returned == returned)
+        });
+        if known {
             return;
         }
-        stream.residency = Some(said.clone());
+        stream.residency = Some(ToldResidency {
+            residency: said.clone(),
+            number,
+            returned,
+        });
         let input = Input::Residency {
             incarnation: worker,
             limit: said.limit,

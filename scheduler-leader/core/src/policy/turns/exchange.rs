@@ -72,30 +72,28 @@ impl Seat {
 }
 
 impl Exchange {
-    /// Those who leave for a session, no more than are needed; none where they would free too little.
-    /// The first to leave are without work for long; then the lowest priority, in that those without
-    /// work, then those that have been there longest.
+    /// Those who leave for a session; none where they would free too little. They are those that its
+    /// worker swaps out once all they were granted has run: of the sessions with nothing to run the lowest
+    /// priority first, of that the longest idle.
     pub(super) fn plan(now: u64, seats: &[Seat], comer: Comer, pace: u64) -> Option<Self> {
         let may_leave = |seat: &&Seat| seat.bytes > 0 && seat.may_leave(now, comer.priority);
-        let mut candidates: Vec<Seat> = seats.iter().filter(may_leave).copied().collect();
-        candidates.sort_unstable_by_key(|seat| {
+        let candidates = seats.iter().filter(may_leave).copied();
+        let (mut leaving, mut busy): (Vec<Seat>, Vec<Seat>) =
+            candidates.partition(|seat| seat.idle.is_some());
+        busy.sort_unstable_by_key(|seat| (Reverse(seat.priority), seat.since, seat.slot));
+        let idle = sum(&leaving);
+        leaving.extend(needed(busy, comer.lacks.saturating_sub(idle))?);
+        leaving.sort_unstable_by_key(|seat| {
             let since = seat.idle.or(seat.since);
-            let order = (Reverse(seat.priority), seat.idle.is_none(), since);
-            (!seat.is_idle(now, IDLE), order, seat.slot)
+            (
+                Reverse(seat.priority),
+                seat.idle.is_none(),
+                since,
+                seat.slot,
+            )
         });
-        let mut freed = 0u64;
-        let needed = candidates.iter().position(|seat| {
-            freed = freed.saturating_add(seat.bytes);
-            freed >= comer.lacks
-        })?;
-        candidates.truncate(needed + 1);
-        let mut leaving = Vec::with_capacity(candidates.len());
-        for seat in candidates.into_iter().rev() {
-            match freed.checked_sub(seat.bytes) {
-                Some(rest) if rest >= comer.lacks => freed = rest,
-                _ => leaving.push(seat),
-            }
-        }
+        let leaving = first(leaving, comer.lacks)?;
+        let freed = sum(&leaving);
         let ns = cost(freed, comer.bytes, pace);
         Some(Self {
             priority: comer.priority,
@@ -127,6 +125,40 @@ impl Exchange {
     pub(super) fn leaving(&self) -> Vec<SessionSlot> {
         self.seats.iter().map(|seat| seat.slot).collect()
     }
+}
+
+fn sum(seats: &[Seat]) -> u64 {
+    let bytes = seats.iter().map(|seat| seat.bytes);
+    bytes.fold(0, u64::saturating_add)
+}
+
+/// The first of these that free so many bytes together; none where all do not.
+fn first(mut seats: Vec<Seat>, lacks: u64) -> Option<Vec<Seat>> {
+    let mut freed = 0u64;
+    let enough = seats.iter().take_while(|seat| {
+        let more = freed < lacks;
+        freed = freed.saturating_add(if more { seat.bytes } else { 0 });
+        more
+    });
+    let enough = enough.count();
+    seats.truncate(enough);
+    (freed >= lacks).then_some(seats)
+}
+
+/// The first of these that free so many bytes together, but for those that the others do without.
+fn needed(seats: Vec<Seat>, lacks: u64) -> Option<Vec<Seat>> {
+    let mut seats = first(seats, lacks)?;
+    let mut freed = sum(&seats);
+    for at in (0..seats.len()).rev() {
+        let rest = seats
+            .get(at)
+            .map_or(0, |seat| freed.saturating_sub(seat.bytes));
+        if rest >= lacks {
+            seats.remove(at);
+            freed = rest;
+        }
+    }
+    Some(seats)
 }
 
 /// Estimated nanoseconds of an exchange at a pace. What leaves comes back some time: where that is more
