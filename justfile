@@ -81,9 +81,11 @@ peers *arguments='--fast':
 last-release:
     cargo test --locked --test end-to-end last_release -- --ignored
 
-# two tenants take all memory in turns ten thousand times and look for what the other left
+# sessions take all memory in turns ten thousand times and look for what others left: on a device alone, then
+# tenants of a cluster
 [group('daily')]
 wiped:
+    cargo test --release --locked --package device-cpu --test wiped ten_thousand_times -- --ignored --nocapture
     cargo test --locked --test end-to-end ten_thousand_times -- --ignored
 
 # mutated PTX through parser, decoder, linker and device

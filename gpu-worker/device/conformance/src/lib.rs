@@ -6,6 +6,7 @@ mod kernels;
 mod program;
 mod sharing;
 mod swapping;
+mod wiped;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use kernels::{
 };
 
 pub use program::{TestProgram, complete, flat_launch};
+pub use wiped::wiped;
 
 /// Ops with their bytes.
 type OpList = Vec<(Op, Vec<u8>)>;

@@ -83,7 +83,7 @@ fn nothing_moves(device: &mut dyn Device) {
 }
 
 /// Moves a session out; gives how many bytes.
-fn out(device: &mut dyn Device, session: SessionId) -> u64 {
+pub(crate) fn out(device: &mut dyn Device, session: SessionId) -> u64 {
     device.swap_out(session);
     let moved = ended(device);
     assert_eq!((moved.session, moved.out), (session, true));

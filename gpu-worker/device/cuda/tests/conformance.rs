@@ -2,6 +2,14 @@
 
 use device_swap::{SwapConfig, SwapFile, SwapSpace};
 
+fn swap_space(memory: u64, bytes: u64) -> Option<SwapSpace> {
+    let file = Some(SwapFile {
+        dir: std::env::temp_dir(),
+        bytes,
+    });
+    SwapSpace::new(&SwapConfig { memory, file }).expect("the host has it")
+}
+
 #[test]
 fn conforms() {
     if !device_cuda::is_present() {
@@ -10,13 +18,8 @@ fn conforms() {
     }
     let open = || device_cuda::CudaDevice::open(0, Some(1 << 30), 0).expect("a GPU");
     device_conformance::run(&mut open());
-    let space = SwapSpace::new(&SwapConfig {
-        memory: 5 << 20,
-        file: Some(SwapFile {
-            dir: std::env::temp_dir(),
-            bytes: 11 << 20,
-        }),
-    });
-    let mut swapping = open().swapping(space.expect("the host has it"));
+    let mut swapping = open().swapping(swap_space(5 << 20, 11 << 20));
     device_conformance::run(&mut swapping);
+    let small = device_cuda::CudaDevice::open(0, Some(64 << 20), 0).expect("a GPU");
+    device_conformance::wiped(&mut small.swapping(swap_space(32 << 20, 33 << 20)), 50);
 }

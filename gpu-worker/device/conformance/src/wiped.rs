@@ -1,0 +1,308 @@
+//! Memory that a session has left is zeros to the next: each takes all there is, looks at it, fills it and
+//! leaves, in every way there is.
+
+use std::sync::Arc;
+
+use bus_schemas::{Code, Column, ModuleHash, Op, Parcel, SessionId, Symbol, limits};
+use device::{Completion, Device, SharingDomain};
+
+use crate::kernels::{alloc, copy_in, copy_out, free, set};
+use crate::program::{TestProgram, complete, flat_launch};
+use crate::swapping::out;
+
+/// `look` notes in `found`, by the piece's number, whether there is anything but zeros; `put` writes to every
+/// word, which is never 0 then. Both have the first address and the one behind the last.
+const PTX: &str = "
+.version 7.0
+.target sm_75
+.address_size 64
+
+.visible .global .align 4 .b32 found[64];
+.visible .global .align 256 .b8 kept[70144];
+
+.visible .entry look(.param .u64 first, .param .u64 end, .param .u64 number)
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<3>;
+    .reg .b64 %a, %end, %x, %all, %n;
+    ld.param.u64 %a, [first];
+    ld.param.u64 %end, [end];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %n, %r1, 8;
+    add.u64 %a, %a, %n;
+    mov.u64 %all, 0;
+again:
+    setp.ge.u64 %p1, %a, %end;
+    @%p1 bra over;
+    ld.global.u64 %x, [%a];
+    or.b64 %all, %all, %x;
+    add.u64 %a, %a, 2048;
+    bra again;
+over:
+    setp.eq.u64 %p1, %all, 0;
+    @%p1 bra done;
+    ld.param.u64 %n, [number];
+    shl.b64 %n, %n, 2;
+    mov.u64 %a, found;
+    add.u64 %a, %a, %n;
+    mov.u32 %r2, 1;
+    st.global.u32 [%a], %r2;
+done:
+    ret;
+}
+
+.visible .entry put(.param .u64 first, .param .u64 end, .param .u64 value)
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<2>;
+    .reg .b64 %a, %end, %x, %n;
+    ld.param.u64 %a, [first];
+    ld.param.u64 %end, [end];
+    ld.param.u64 %x, [value];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %n, %r1, 8;
+    add.u64 %a, %a, %n;
+again:
+    setp.ge.u64 %p1, %a, %end;
+    @%p1 bra done;
+    st.global.u64 [%a], %x;
+    add.u64 %a, %a, 2048;
+    bra again;
+done:
+    ret;
+}
+";
+
+const LOOK: u32 = 0;
+const PUT: u32 = 1;
+/// Threads of either kernel, each of which has every 256th word of eight bytes.
+const THREADS: u32 = 256;
+/// Bytes of pieces, in turns: no whole pages, of 4 KiB or of 2 MiB.
+const PIECES: [u64; 6] = [
+    256,
+    (4 << 20) - 256,
+    70_400,
+    (1 << 20) + 256,
+    (3 << 20) + 12_544,
+    4_352,
+];
+/// Pieces at most: `found` has room for so many.
+const MOST: usize = 64;
+
+/// Bytes at an address of a session.
+type Piece = (u64, u64);
+
+/// A session that has all memory of the device.
+struct Reader {
+    program: TestProgram,
+    /// Its allocations.
+    allocated: Vec<Piece>,
+    /// They, and the variable that is filled as they are.
+    pieces: Vec<Piece>,
+    /// Where it notes what a kernel found.
+    found: u64,
+}
+
+fn run(device: &mut dyn Device, program: &mut TestProgram, ops: &[(Op, &[u8])]) -> Completion {
+    let slice = program.slice(ops);
+    let done = complete(device, slice);
+    assert_eq!(done.fault, None);
+    done
+}
+
+fn params(piece: Piece, third: u64) -> Vec<u8> {
+    let words = [piece.0, piece.0 + piece.1, third];
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Divides so many bytes from an address on, in another way each round.
+fn divided(mut address: u64, mut bytes: u64, round: u64) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for next in PIECES.iter().cycle().skip(round as usize % PIECES.len()) {
+        // What there is no number for is one piece with the last.
+        let rest = pieces.len() + 2 == MOST;
+        let piece = if rest { bytes } else { bytes.min(*next) };
+        pieces.push((address, piece));
+        (address, bytes) = (address + piece, bytes - piece);
+        if bytes == 0 {
+            break;
+        }
+    }
+    pieces
+}
+
+impl Reader {
+    /// Takes all there is.
+    fn takes_all(device: &mut dyn Device, mut program: TestProgram, round: u64) -> Self {
+        let hash = ModuleHash::of(PTX.as_bytes());
+        let module = device.prepare(hash, PTX.as_bytes()).expect("it builds");
+        let all = device.info().capacity - module.variables.next_multiple_of(256);
+        let allocated = divided(program.window().base, all, round);
+        let mut ops: Vec<(Op, &[u8])> = vec![
+            (Op::LoadModule { slot: 0, hash }, &[]),
+            (Op::Symbols { slot: 0 }, &[]),
+        ];
+        ops.extend(allocated.iter().map(|piece| alloc(piece.0, piece.1)));
+        let rows = run(device, &mut program, &ops).results[0].copied();
+        let rows = rows.expect("rows");
+        let rows: Vec<Symbol> = Column::new(&rows).expect("whole rows").iter().collect();
+        let (found, kept) = (rows[0], rows[1]);
+        assert_eq!((found.bytes, kept.bytes), (4 * MOST as u64, 70_144));
+        let mut pieces = allocated.clone();
+        pieces.push((kept.address, kept.bytes));
+        Self {
+            program,
+            allocated,
+            pieces,
+            found: found.address,
+        }
+    }
+
+    /// How many pieces are not all zeros: every second one as a kernel sees it, the others as a copy to
+    /// the host has them; the other way round at the next turn.
+    fn looks(&mut self, device: &mut dyn Device, turn: u64) -> usize {
+        let numbered = self.pieces.iter().zip(0_u64..);
+        let params: Vec<_> = numbered.map(|(piece, n)| params(*piece, n)).collect();
+        let (mut ops, mut copies) = (Vec::<(Op, &[u8])>::new(), Vec::new());
+        for ((piece, params), n) in self.pieces.iter().zip(&params).zip(turn..) {
+            match n % 2 {
+                0 => ops.push((flat_launch(LOOK, 1, THREADS), &params[..])),
+                _ => copies.push(copy_out(piece.0, piece.1)),
+            }
+        }
+        ops.push(copy_out(self.found, 4 * MOST as u64));
+        let found = run(device, &mut self.program, &ops).results[0].copied();
+        let found = found.expect("what kernels found");
+        let found = found.as_chunks::<4>().0.iter();
+        let seen = found.filter(|word| **word != [0; 4]).count();
+        let zeros = vec![0; limits::CHUNK_BYTES];
+        let full = |copy: &&(Op, &'static [u8])| {
+            let mut done = run(device, &mut self.program, &[**copy]);
+            let bytes = done.results.remove(0).bytes.expect("bytes");
+            let mut slices = bytes.slices(0, bytes.len());
+            let full = slices.any(|slice| *slice != zeros[..slice.len()]);
+            drop(slices);
+            if let Some(spares) = device.spares() {
+                spares.lock().expect("spares").take_apart(bytes);
+            }
+            full
+        };
+        seen + copies.iter().filter(full).count()
+    }
+
+    /// Fills all of it, by kernels, fills and copies from the host, in another way each round.
+    fn fills(&mut self, device: &mut dyn Device, round: u64) {
+        let value = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let params: Vec<_> = self.pieces.iter().map(|it| params(*it, value)).collect();
+        let (mut ops, mut transfers) = (Vec::<(Op, &[u8])>::new(), Vec::new());
+        for ((piece, params), n) in self.pieces.iter().zip(&params).zip(round..) {
+            let (address, bytes) = *piece;
+            ops.push(match n % 3 {
+                0 => (flat_launch(PUT, 1, THREADS), &params[..]),
+                1 => set(address, bytes / 4, value as u32, 4),
+                _ => {
+                    let staged = value.to_le_bytes().repeat(bytes as usize / 8);
+                    transfers.push((n + 1, Arc::new(Parcel::from(&staged[..]))));
+                    (copy_in(address, bytes, n + 1), &[])
+                }
+            });
+        }
+        let mut slice = self.program.slice(&ops);
+        slice.transfers = transfers;
+        assert_eq!(complete(device, slice).fault, None);
+    }
+
+    /// What it does last fails, as it must.
+    fn fails(&mut self, device: &mut dyn Device, op: (Op, &[u8]), code: Code) {
+        let slice = self.program.slice(&[op]);
+        let fault = complete(device, slice).fault.map(|(_, why)| why.code);
+        assert_eq!(fault, Some(code));
+    }
+
+    /// Frees all that it took.
+    fn frees(mut self, device: &mut dyn Device) -> TestProgram {
+        let pieces = self.allocated.iter();
+        let mut ops: Vec<_> = pieces.map(|piece| free(piece.0)).collect();
+        ops.push((Op::UnloadModule { slot: 0 }, &[]));
+        let done = run(device, &mut self.program, &ops);
+        assert_eq!(done.resident, 0);
+        self.program
+    }
+}
+
+/// Three sessions in turns, of which one may be out.
+#[derive(Default)]
+struct Sessions {
+    /// Those that are open and have nothing.
+    waiting: [Option<TestProgram>; 3],
+    out: Option<SessionId>,
+}
+
+impl Sessions {
+    fn next(&mut self, device: &mut dyn Device, round: u64) -> TestProgram {
+        if let Some(program) = self.waiting[round as usize % 3].take() {
+            return program;
+        }
+        let program = TestProgram::new(1 + round % 3);
+        // Every second time it may share, with itself alone.
+        let domain = round.is_multiple_of(2);
+        let domain = domain.then_some(SharingDomain(1 + round % 3));
+        let opened = device.open(program.session(), program.window(), domain);
+        opened.expect("a free window");
+        program
+    }
+
+    /// The reader leaves in one of the ways, and whoever went before has then left as well.
+    fn leaves(&mut self, device: &mut dyn Device, mut reader: Reader, round: u64) {
+        let session = reader.program.session();
+        let noted = set(reader.found, MOST as u64, 1, 4);
+        run(device, &mut reader.program, &[noted]);
+        // It was out while this one had everything.
+        if let Some(session) = self.out.take() {
+            device.close(session);
+        }
+        let behind = reader.program.window().base + (4 << 30);
+        let stray = params((behind, 8), 7);
+        match round % 5 {
+            0 => self.waiting[round as usize % 3] = Some(reader.frees(device)),
+            1 if device.swap_use().is_some() => {
+                out(device, session);
+                self.out = Some(session);
+            }
+            2 => {
+                let op = (flat_launch(PUT, 1, THREADS), &stray[..]);
+                reader.fails(device, op, Code::IllegalAddress);
+                device.close(session);
+            }
+            3 => {
+                // There is nothing left: it had all.
+                reader.fails(device, alloc(behind, 1), Code::OutOfMemory);
+                device.close(session);
+            }
+            _ => device.close(session),
+        }
+    }
+}
+
+/// So many sessions take all memory of a fresh device, one after another, and find nothing but zeros in it. The
+/// device has 64 MiB; its swap space, if any, has room for a little more, in two parts.
+///
+/// # Panics
+/// When one finds what another has left, saying in which round.
+pub fn wiped(device: &mut dyn Device, rounds: u64) {
+    assert_eq!(device.info().capacity, 64 << 20);
+    let mut sessions = Sessions::default();
+    for round in 1..=rounds {
+        let program = sessions.next(device, round);
+        let mut reader = Reader::takes_all(device, program, round);
+        let left = reader.looks(device, round);
+        assert_eq!(left, 0, "pieces that others left, round {round}");
+        reader.fills(device, round);
+        if round <= 2 {
+            // It can fail: what was written itself is found, whoever looks.
+            let found = reader.looks(device, round);
+            assert_eq!(found, reader.pieces.len());
+        }
+        sessions.leaves(device, reader, round);
+    }
+}
