@@ -227,6 +227,7 @@ mod tests {
             "WARPLOOM_TENANT",
             "WARPLOOM_CLIENT_DEADLINE",
             "WARPLOOM_CLIENT_DRIVER_VERSION",
+            "WARPLOOM_CLIENT_SWAP",
             "/nowhere/at/all",
         ];
         for (error, name) in errors.into_iter().zip(names) {
