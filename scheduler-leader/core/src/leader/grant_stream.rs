@@ -33,7 +33,7 @@ struct Sending {
 #[derive(Debug)]
 pub(super) struct ToldResidency {
     pub(super) residency: Residency,
-    /// Which it was of those that the worker said.
+    /// How often the worker had said something of it.
     pub(super) number: u64,
     /// Returns that had ended there before.
     pub(super) returned: u64,

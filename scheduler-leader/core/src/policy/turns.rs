@@ -1,17 +1,22 @@
 //! Turns: which sessions of a worker are in memory where all together do not fit. See "Memory" in
 //! `README.md` beside this file.
 
+mod decided;
 mod exchange;
+mod member;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use bus_schemas::{Place as Reported, SessionResidency};
 
 use crate::slots::SessionSlot;
-use exchange::{Comer, Exchange, LEAST, Seat};
+pub(crate) use decided::Activity;
+use decided::Decided;
+use exchange::{Comer, Exchange, Seat};
+pub(crate) use member::Work;
+use member::{Member, Place};
 
 /// Turns' worth of time without an exchange that counts for the exchanges after the next.
 const SAVED: u64 = 2;
@@ -31,66 +36,6 @@ struct Move {
     leaving: Vec<SessionSlot>,
     /// None where they make room for one that is on its way already.
     returning: Option<SessionSlot>,
-}
-
-/// What a session has to do.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Work {
-    /// Something is not done.
-    pub(crate) busy: bool,
-    /// Something could be granted if only its memory were there.
-    pub(crate) ready: bool,
-    /// Something is granted and not done.
-    pub(crate) granted: bool,
-}
-
-/// What a session runs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Activity {
-    /// Something is granted and not done.
-    pub(crate) granted: bool,
-    /// The input by which its last slice was done.
-    pub(crate) ran: u64,
-}
-
-/// A return that is decided on, and is granted once those who leave are the first that their worker
-/// swaps out: all that was granted to them is done, and others ran after them.
-#[derive(Debug)]
-struct Decided {
-    returning: SessionSlot,
-    leaving: Vec<SessionSlot>,
-    /// The tick at which it was decided.
-    since: u64,
-}
-
-/// Where the leader has a session's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// On the device, since this tick.
-    There { since: u64 },
-    /// To be there once its return has ended.
-    Coming,
-    /// Elsewhere, and nobody needs it.
-    Away,
-    /// Elsewhere, and its session has work: its number in the line, and the tick since which it waits.
-    Waiting { number: u64, since: u64 },
-}
-
-#[derive(Debug)]
-struct Member {
-    bytes: u64,
-    pinned: bool,
-    /// Its worker did not say last that it is on the device.
-    out: bool,
-    /// Its worker said last what it holds.
-    listed: bool,
-    place: Place,
-    /// A return of it was granted and is not reported.
-    asked: bool,
-    /// The tick since which it has no work that is not done.
-    idle: Option<u64>,
-    /// Something of it is granted and not done.
-    granted: bool,
 }
 
 /// The sessions of one worker whose memory does not fit together.
@@ -179,20 +124,13 @@ impl Turns {
 
     fn take(&mut self, now: u64, slot: SessionSlot, row: &SessionResidency, asked: bool) {
         let out = matches!(row.place, Reported::Out | Reported::Leaving);
-        if let Entry::Vacant(vacant) = self.members.entry(slot) {
-            vacant.insert(Member {
-                bytes: 0,
-                pinned: false,
-                out,
-                listed: true,
-                place: Place::There { since: now },
-                asked,
-                idle: Some(now),
-                granted: false,
-            });
-            if asked {
-                self.put(slot, Place::Coming);
-            }
+        let mut is_new = false;
+        self.members.entry(slot).or_insert_with(|| {
+            is_new = true;
+            Member::new(now, asked)
+        });
+        if is_new && asked {
+            self.put(slot, Place::Coming);
         }
         let Some(member) = self.members.get_mut(&slot) else {
             return;
@@ -323,45 +261,14 @@ impl Turns {
         now: u64,
         activity: impl Fn(SessionSlot) -> Activity,
     ) -> Option<SessionSlot> {
+        let members = &self.members;
         let mut decided = self.decided.iter();
-        let at = decided.position(|it| self.is_ready(now, it, &activity))?;
+        let at = decided.position(|it| it.is_ready(now, members, &activity))?;
         let slot = self.decided.remove(at).returning;
         if let Some(member) = self.members.get_mut(&slot) {
             member.asked = true;
         }
         Some(slot)
-    }
-
-    /// Whether those who leave have nothing to run, and all others that have work ran after them, or are
-    /// about to. Who does not for long is not waited for.
-    fn is_ready(
-        &self,
-        now: u64,
-        decided: &Decided,
-        activity: &impl Fn(SessionSlot) -> Activity,
-    ) -> bool {
-        let leaving = decided.leaving.iter();
-        let mut last = None;
-        for slot in leaving {
-            let it = activity(*slot);
-            // What is out runs nothing, whatever was granted.
-            let out = self.members.get(slot).is_none_or(|member| member.out);
-            if it.granted && !out {
-                return false;
-            }
-            last = last.max(Some(it.ran));
-        }
-        let Some(last) = last else {
-            return true;
-        };
-        let mut staying = self.members.iter().filter(|(_, member)| {
-            matches!(member.place, Place::There { .. }) && member.idle.is_none() && !member.pinned
-        });
-        let ran = staying.all(|(slot, _)| {
-            let it = activity(*slot);
-            it.granted || it.ran > last
-        });
-        ran || now.saturating_sub(decided.since) >= LEAST
     }
 
     /// Those who leave because one that is on its way has no room any more: others have grown.

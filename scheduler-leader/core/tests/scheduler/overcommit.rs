@@ -2,12 +2,14 @@
 //! `src/policy/README.md`.
 
 mod device;
+mod program;
 
 use bus_schemas::{ClusterSettings, TenantSettings};
 use proptest::prelude::*;
 
 use crate::model::COSTS;
-use device::{Machine, Program, run};
+use device::run;
+use program::{Machine, Program};
 use scheduler_leader_core::TICK_NS;
 
 /// Messages, one after the other, from the end of a program to the first slice of one that was out: its

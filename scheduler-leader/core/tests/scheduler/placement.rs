@@ -310,3 +310,29 @@ fn who_joins_gets_sessions_at_once_and_who_drains_or_is_lost_none() {
                 .is_some_and(|it| it.report.group == name("default"))
     );
 }
+
+#[test]
+fn memory_that_is_overcommitted_has_room_beyond_the_device() {
+    let mut model = model(2, 2);
+    let held = |held| WorkerReport {
+        held,
+        ..WorkerReport::default()
+    };
+    for gpu in 0..2 {
+        report(&mut model, gpu, held(8 * GIB));
+    }
+    assert_eq!(open(&mut model, 0, 1), Err("E-MEMORY-FULL"));
+    // Of 16 GiB that sessions may hold there.
+    model.tell_memory(worker(1), 0, Vec::new());
+    assert_eq!(open(&mut model, 0, 1), Ok(vec![1]));
+    let session = model.sessions.values().next().unwrap();
+    let view = model.scheduler.worker(session.worker).unwrap();
+    assert_eq!((view.capacity, view.free), (16 * GIB, 8 * GIB));
+    let opened = model.scheduler.devices(&tenant(0)).unwrap();
+    let quotas = opened.iter().map(|it| it.quota);
+    assert_eq!(
+        quotas.collect::<Vec<_>>(),
+        [8 * GIB; 2],
+        "one session's is the device's"
+    );
+}

@@ -96,11 +96,12 @@ impl Term {
         };
         let number = member.residencies;
         let returned = self.scheduler.returned_on(worker);
-        // Behind a return it is news, too, that things are as they were before it.
-        let known = stream.residency.as_ref().is_some_and(|told| {
-            told.residency == *said && (told.number == number || told.returned == returned)
-        });
-        if known {
+        // Said again it is news only if a return has ended since it was said last.
+        if let Some(told) = &mut stream.residency
+            && told.residency == *said
+            && (told.number == number || told.returned == returned)
+        {
+            told.number = number;
             return;
         }
         stream.residency = Some(ToldResidency {

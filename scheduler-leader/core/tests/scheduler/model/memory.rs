@@ -1,101 +1,14 @@
-//! The naive view of sessions' memory: whose is away, by what was reported and returned.
+//! What the naive view remembers of sessions' memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus_schemas::{
-    GpuPosition, Grant, GrantKind, Incarnation, Outcome, Place, SessionId, SessionResidency,
-};
-use scheduler_leader_core::{Input, Rows};
-
-use super::Model;
+use bus_schemas::{GpuPosition, Incarnation, SessionId};
 
 /// What the naive view remembers of memory.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// Sessions that their workers said were swapped out, and that did not return since.
-    away: BTreeSet<SessionId>,
+    pub(super) away: BTreeSet<SessionId>,
     /// Returns that are not reported.
-    returns: BTreeMap<(Incarnation, GpuPosition), SessionId>,
-}
-
-impl Model {
-    /// A worker says what its sessions hold, and where. All of it fits if there are no rows.
-    pub(crate) fn tell_memory(
-        &mut self,
-        incarnation: Incarnation,
-        ns_per_mib: u64,
-        rows: Vec<SessionResidency>,
-    ) {
-        self.apply(Input::Residency {
-            incarnation,
-            limit: 16 << 30,
-            ns_per_mib,
-            sessions: Rows(rows),
-        });
-    }
-
-    /// An input was applied; its effects are looked at next.
-    pub(super) fn observe_memory(&mut self, input: &Input) {
-        match input {
-            // A new leader knows nothing of it.
-            Input::Takeover(_) => self.memory.away.clear(),
-            Input::Residency {
-                incarnation,
-                sessions,
-                ..
-            } => {
-                // Of several rows of a session the last counts.
-                let rows: BTreeMap<_, _> =
-                    sessions.0.iter().map(|row| (row.session, row)).collect();
-                for (id, row) in rows {
-                    let own = self.sessions.get(&id);
-                    let own = own.is_some_and(|session| session.worker == *incarnation);
-                    let out = matches!(row.place, Place::Out | Place::Leaving);
-                    if own && out {
-                        self.memory.away.insert(id);
-                    }
-                }
-            }
-            Input::Done {
-                incarnation,
-                reports,
-            } => {
-                for report in &reports.0 {
-                    let returned = (*incarnation, report.position);
-                    if let Some(session) = self.memory.returns.remove(&returned)
-                        && report.outcome == Outcome::Ran
-                    {
-                        self.memory.away.remove(&session);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Holds a grant against what is known of its session's memory.
-    pub(super) fn check_memory(&mut self, incarnation: Incarnation, position: u64, grant: &Grant) {
-        let id = grant.session;
-        match grant.kind {
-            GrantKind::Run | GrantKind::Standing => {
-                assert!(!self.memory.away.contains(&id), "{id} runs and is away");
-            }
-            GrantKind::Return => {
-                let again = self.memory.returns.values().any(|other| *other == id);
-                assert!(!again, "{id} returns twice");
-                self.memory.returns.insert((incarnation, position), id);
-            }
-            GrantKind::Open | GrantKind::Close | GrantKind::Revoke => {}
-        }
-    }
-
-    /// No standing grant is open beside sessions that wait for memory.
-    pub(super) fn check_standing(&self) {
-        for (id, session) in &self.sessions {
-            let view = self.scheduler.session(*id);
-            if self.workers[&session.worker].open && view.is_some_and(|view| view.waiting) {
-                panic!("{id} waits beside a standing grant");
-            }
-        }
-    }
+    pub(super) returns: BTreeMap<(Incarnation, GpuPosition), SessionId>,
 }

@@ -2,6 +2,7 @@
 //! submit, and a naive view of the rules to hold the order against.
 
 mod ahead;
+mod away;
 mod memory;
 mod rules;
 mod standing;
