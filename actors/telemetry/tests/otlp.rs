@@ -126,6 +126,9 @@ fn measures(role: Role, telemetry: &Telemetry) {
             meters
                 .tenant(&tenant)
                 .execute(1, Duration::from_micros(300));
+            meters
+                .tenant(&tenant)
+                .moved(1, true, 1 << 20, Duration::from_millis(2));
             meters.usage(1, &usage(&tenant));
             let reading = MemoryReading {
                 total: 8 << 30,
