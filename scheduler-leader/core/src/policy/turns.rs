@@ -274,14 +274,15 @@ impl Turns {
     /// Those who leave because one that is on its way has no room any more: others have grown.
     fn make_room(&mut self, now: u64, seats: &[Seat], held: u64) -> Option<Move> {
         let lacks = held.saturating_sub(self.capacity);
-        let mut coming = seats.iter().filter(|seat| seat.since.is_none());
-        let comer = coming.next().filter(|_| lacks > 0)?;
+        let (coming, there): (Vec<Seat>, Vec<Seat>) =
+            seats.iter().partition(|seat| seat.since.is_none());
+        let comer = coming.first().filter(|_| lacks > 0)?;
         let comer = Comer {
             priority: comer.priority,
             bytes: comer.bytes,
             lacks,
         };
-        let exchange = Exchange::plan(now, seats, comer, self.pace)?;
+        let exchange = Exchange::plan(now, &there, comer, self.pace)?;
         self.spend(exchange.turn);
         Some(Move {
             leaving: exchange.leaving(),

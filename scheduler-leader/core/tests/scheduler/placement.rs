@@ -321,7 +321,7 @@ fn memory_that_is_overcommitted_has_room_beyond_the_device() {
     for gpu in 0..2 {
         report(&mut model, gpu, held(8 * GIB));
     }
-    assert_eq!(open(&mut model, 0, 1), Err("E-MEMORY-FULL"));
+    assert_eq!(open(&mut model, 0, 1), Err("E-CLUSTER-MEMORY"));
     // Of 16 GiB that sessions may hold there.
     model.tell_memory(worker(1), 0, Vec::new());
     assert_eq!(open(&mut model, 0, 1), Ok(vec![1]));

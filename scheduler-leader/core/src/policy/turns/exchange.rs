@@ -1,7 +1,7 @@
 //! The plan of an exchange: which sessions leave memory for one that is to come, and whether it is
 //! time.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use super::super::budget::TICK_NS;
 use crate::slots::SessionSlot;
@@ -62,10 +62,9 @@ impl Seat {
 
     /// Whether it may be made to leave for a session of a priority, at this or a later time.
     pub(super) fn may_leave(&self, now: u64, priority: u8) -> bool {
-        let lower = self.priority > priority;
         match self.since {
             _ if self.pinned || (self.priority == 0 && priority > 0) => false,
-            None => lower,
+            None => self.priority >= priority,
             Some(_) => self.priority >= priority || self.is_idle(now, IDLE),
         }
     }
@@ -107,16 +106,21 @@ impl Exchange {
     /// Whether it is time, `earned` ticks after which nothing moved. In a hurry a target ends turns.
     pub(super) fn is_due(&self, now: u64, earned: u64, in_a_hurry: bool) -> bool {
         self.seats.iter().all(|seat| {
-            let been = seat.since.map_or(0, |since| now.saturating_sub(since));
             let rested = earned >= self.turn;
-            match seat.priority.cmp(&self.priority) {
-                std::cmp::Ordering::Greater => true,
-                std::cmp::Ordering::Equal if in_a_hurry => been >= self.ticks.max(BRIEF),
-                std::cmp::Ordering::Equal => {
+            let order = seat.priority.cmp(&self.priority);
+            let Some(since) = seat.since else {
+                // It has not even come.
+                return order.is_gt();
+            };
+            let been = now.saturating_sub(since);
+            match order {
+                Ordering::Greater => true,
+                Ordering::Equal if in_a_hurry => been >= self.ticks.max(BRIEF),
+                Ordering::Equal => {
                     let idle = seat.is_idle(now, self.ticks.max(BRIEF));
                     rested && (idle || been >= self.turn)
                 }
-                std::cmp::Ordering::Less => rested && seat.is_idle(now, self.ticks.max(IDLE)),
+                Ordering::Less => rested && seat.is_idle(now, self.ticks.max(IDLE)),
             }
         })
     }

@@ -219,6 +219,25 @@ fn who_leaves_the_room_of_the_first_passes_it() {
 }
 
 #[test]
+fn who_passes_the_first_does_so_one_at_a_time() {
+    let mut bench = Bench::new(&[(2, 60), (2, 60), (2, 20), (2, 20)]);
+    for index in [2, 3] {
+        let out = row(20, Reported::Out);
+        bench.rows.insert(slot(index), (out, false));
+    }
+    bench.tell();
+    (2..4).for_each(|index| bench.note(index, BUSY));
+    assert_eq!(bench.pass(10), Some((0, vec![], vec![2])));
+    assert_eq!(
+        bench.pass(10),
+        None,
+        "the first could come but for the second"
+    );
+    bench.back(2);
+    assert_eq!(bench.pass(0), Some((0, vec![], vec![3])));
+}
+
+#[test]
 fn who_cannot_come_keeps_nobody_waiting() {
     let mut bench = Bench::new(&[(1, 50), (2, 80), (2, 55), (3, 40)]);
     bench.note(3, NONE);
