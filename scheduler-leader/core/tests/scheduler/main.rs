@@ -6,6 +6,7 @@ mod invariants;
 mod model;
 mod overcommit;
 mod placement;
+mod returns;
 mod shares;
 mod standing;
 mod steps;

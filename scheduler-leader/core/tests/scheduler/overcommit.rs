@@ -179,3 +179,19 @@ proptest! {
         prop_assert!(waited <= most, "{waited} of {most}");
     }
 }
+
+/// Programs that pause for longer than an exchange takes are not swapped at each pause.
+#[test]
+fn pauses_cost_no_exchange_each() {
+    let program = |tenant| Program {
+        tenant,
+        mib: 100,
+        kernel: 5,
+        percent: 100,
+        batches: vec![(150_000_000, 8); 200],
+        closes: true,
+    };
+    let machine = machine(150, 500_000, 100_000, 2);
+    let ratio = ratio(&machine, &[program(0), program(1)]);
+    assert!(ratio <= 1.1, "{ratio}");
+}

@@ -87,6 +87,7 @@ fn the_next_leader_knows_it_with_the_seal() {
     world.tell_place(Place::Out);
     world.pass(200);
     world.be_silent_of_memory();
+    world.pass(300);
     world.kill_leader(0);
     world.submit(100);
     world.pass(300);

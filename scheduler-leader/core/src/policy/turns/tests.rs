@@ -164,8 +164,14 @@ fn an_equal_without_work_leaves_sooner_once_a_turn_is_earned() {
     bench.back(1);
     bench.note(0, BUSY);
     assert_eq!(bench.pass(10), None, "it has work");
-    bench.note(1, NONE);
-    assert_eq!(bench.pass(1_000), Some((BRIEF, vec![1], vec![0])));
+    // That is used up then, and a turn is earned before the next exchange.
+    for (ticks, leaves, comes) in [(BRIEF, 1, 0), (BRIEF, 0, 1), (BRIEF, 1, 0), (23, 0, 1)] {
+        bench.note(leaves, NONE);
+        let left = bench.pass(1_000);
+        assert_eq!(left, Some((ticks, vec![leaves], vec![comes])));
+        bench.back(comes);
+        bench.note(leaves, BUSY);
+    }
 }
 
 #[test]
