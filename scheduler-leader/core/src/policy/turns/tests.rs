@@ -225,20 +225,34 @@ fn who_leaves_the_room_of_the_first_passes_it() {
 }
 
 #[test]
+fn who_is_on_its_way_lets_nobody_pass_the_next() {
+    let mut bench = Bench::new(&[(2, 60), (2, 100), (2, 10), (2, 10)]);
+    bench.note(1, NONE);
+    for index in [2, 3] {
+        bench
+            .rows
+            .insert(slot(index), (row(10, Reported::Out), false));
+    }
+    bench.tell();
+    for index in [2, 1, 3] {
+        bench.note(index, BUSY);
+    }
+    assert_eq!(bench.pass(10), Some((0, vec![], vec![2])));
+    assert_eq!(bench.pass(10), None, "the room of both is the next one's");
+}
+
+#[test]
 fn who_passes_the_first_does_so_one_at_a_time() {
     let mut bench = Bench::new(&[(2, 60), (2, 60), (2, 20), (2, 20)]);
     for index in [2, 3] {
-        let out = row(20, Reported::Out);
-        bench.rows.insert(slot(index), (out, false));
+        bench
+            .rows
+            .insert(slot(index), (row(20, Reported::Out), false));
     }
     bench.tell();
     (2..4).for_each(|index| bench.note(index, BUSY));
     assert_eq!(bench.pass(10), Some((0, vec![], vec![2])));
-    assert_eq!(
-        bench.pass(10),
-        None,
-        "the first could come but for the second"
-    );
+    assert_eq!(bench.pass(10), None);
     bench.back(2);
     assert_eq!(bench.pass(0), Some((0, vec![], vec![3])));
 }
