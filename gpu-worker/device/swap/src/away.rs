@@ -252,12 +252,14 @@ impl<M: Movable> Away<M> {
         true
     }
 
-    /// A session is no more. What it has is given back soon, by the mover.
+    /// A session is no more, and has nothing on the device: one that is moving is waited for, for as long
+    /// as a piece takes to move and the rest to be given back. What it has in the swap space is given back
+    /// soon, by the mover.
     pub fn close(&mut self, session: SessionId) {
         let entry = self.sessions.remove(&session);
         if let (Some(entry), Some(mover)) = (entry, &self.mover) {
             match entry.place {
-                Place::Moving(gate) => mover.close(&gate),
+                Place::Moving(gate) => drop(mover.close(&gate)),
                 Place::Out(what, kept) => mover.drop_session(what, kept),
             }
         }

@@ -129,23 +129,27 @@ impl<M: Movable> Mover<M> {
         self.shared.changed.notify_all();
     }
 
-    /// The session of a move was closed: the move ends early if it is in progress, and is forgotten.
-    pub(crate) fn close(&self, gate: &Arc<Gate>) {
+    /// The session of a move was closed. A move in progress ends early and its session is dropped, which
+    /// is waited for: what it has on the device is others' from then on. Of one that has not begun, or has
+    /// ended, gives what there is to drop.
+    pub(crate) fn close(&self, gate: &Arc<Gate>) -> Option<(M, Kept)> {
         gate.close();
         let mut desk = self.shared.desk();
         let is_it = |of: &Move<M>| Arc::ptr_eq(&of.gate, gate);
         let waits = |job: &Job<M>| matches!(job, Job::Move(of) if is_it(of));
-        let closed = match desk.jobs.iter().position(waits) {
-            Some(at) => desk.jobs.remove(at),
-            None => {
-                let ended = desk.ended.iter().position(|ended| is_it(&ended.of));
-                ended.map(|at| Job::Move(desk.ended.remove(at).of))
-            }
-        };
-        if let Some(Job::Move(of)) = closed {
-            desk.jobs.push_front(Job::Drop(of.what, of.kept));
-            self.shared.changed.notify_all();
+        if let Some(at) = desk.jobs.iter().position(waits) {
+            return match desk.jobs.remove(at)? {
+                Job::Move(of) => Some((of.what, of.kept)),
+                Job::Drop(what, kept) => Some((what, kept)),
+            };
         }
+        if let Some(at) = desk.ended.iter().position(|ended| is_it(&ended.of)) {
+            let of = desk.ended.remove(at).of;
+            return Some((of.what, of.kept));
+        }
+        drop(desk);
+        self.wait_for_closed();
+        None
     }
 
     /// Waits until all sessions that were closed are gone.

@@ -268,10 +268,19 @@ fn a_session_that_is_closed_is_gone_and_told_nothing_of() {
     let waits = stage.fake(3);
     stage.out(TWO, waits);
     // One in the middle of its move, and one that waits behind it.
-    stage.away.close(ONE);
     stage.away.close(TWO);
+    let Place::Moving(gate) = &stage.away.sessions[&ONE].place else {
+        panic!("it moves");
+    };
+    let (gate, away) = (Arc::clone(gate), &mut stage.away);
+    std::thread::scope(|scope| {
+        scope.spawn(|| away.close(ONE));
+        while !gate.is_closed() {
+            std::thread::yield_now();
+        }
+        goes.send(()).expect("it listens");
+    });
     assert!(!stage.away.has(ONE) && !stage.away.is_moving());
-    goes.send(()).expect("it listens");
     for _ in 0..2 {
         let gone = stage.gone.recv_timeout(Duration::from_secs(60));
         gone.expect("dropped");
