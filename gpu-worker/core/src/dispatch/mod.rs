@@ -46,8 +46,6 @@ struct Slice<S, M> {
     start: StartAction,
     ops: S,
     progress: Progress,
-    /// It fails at its first op, wherever its session's memory is.
-    is_stopped: bool,
     /// What was found in it, from [`Progress::Needs`] on.
     scanned: Scanned<M>,
     /// What its launches may take, from the pager's answer on.
@@ -153,7 +151,10 @@ impl<S, M: Clone> Dispatch<S, M> {
                 self.slices.remove(self.at);
                 continue;
             };
-            if self.away.contains(session) && !slice.is_stopped {
+            let known = self.sessions.get(&session);
+            // What fails at its first op does so wherever its session's memory is.
+            let stopped = known.is_some_and(|known| known.stopped.is_some());
+            if self.away.contains(session) && !stopped {
                 let priority = slice.start.priority;
                 self.held_back.push(session);
                 self.at += 1;
@@ -162,7 +163,6 @@ impl<S, M: Clone> Dispatch<S, M> {
                 }
                 continue;
             }
-            let known = self.sessions.get(&session);
             slice.scan(&view, known.map(|known| &known.slots), &self.limits);
             match slice.progress {
                 Progress::Ready => {
@@ -216,7 +216,6 @@ impl<S, M: Clone> Dispatch<S, M> {
             start,
             ops,
             progress: Progress::Unscanned,
-            is_stopped: false,
             scanned: Scanned::default(),
             launch_bytes: Vec::new(),
         };
@@ -343,7 +342,6 @@ impl<S, M: Clone> Slice<S, M> {
     /// It fails at its first op and waits for nothing.
     fn stop(&mut self, why: &Failure) {
         self.progress = Progress::Ready;
-        self.is_stopped = true;
         self.launch_bytes = Vec::new();
         self.scanned = Scanned {
             fail_at: Some((self.start.first, why.clone())),

@@ -36,7 +36,7 @@ use bus_schemas::{OpNumber, SessionId, Tenant, invariant};
 pub use need::{MemoryDecision, Need, VariableHolder};
 pub use residency::Residency;
 pub use sums::GRANULE;
-pub use swap::{MoveEnded, SwapAction, SwapTotals, SwapUse};
+pub use swap::{MoveEnded, SwapAction, SwapUse};
 pub use waiting::{MemoryAction, MemoryRequested, TenantMemory};
 
 use crate::Nanos;

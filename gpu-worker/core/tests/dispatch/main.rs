@@ -5,3 +5,4 @@ mod order;
 mod rules;
 mod scan;
 mod shell;
+mod steps;

@@ -11,7 +11,7 @@ use bus_schemas::{Place, SessionId, Tenant, invariant};
 use super::Pager;
 use crate::Nanos;
 use state::Want;
-pub use state::{MoveEnded, SwapAction, SwapTotals, SwapUse};
+pub use state::{MoveEnded, SwapAction, SwapUse};
 pub(super) use state::{SessionSwap, Swap};
 
 impl Pager {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use bus_schemas::{Place, Residency, SessionId, SessionResidency, SwapStatus, limits};
 
-use super::{Pager, SwapTotals, SwapUse};
+use super::{Pager, SwapUse};
 use crate::pager::session::SessionMemory;
 
 impl Pager {
@@ -81,11 +81,5 @@ impl Pager {
             moving: used.moving,
             sessions: rows.collect(),
         })
-    }
-
-    /// Moves so far.
-    #[must_use]
-    pub fn swap_totals(&self) -> SwapTotals {
-        self.swap.totals
     }
 }

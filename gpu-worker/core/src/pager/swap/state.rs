@@ -98,13 +98,13 @@ pub struct MoveEnded {
 
 /// Counts of moves, and what they moved and cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SwapTotals {
+pub(in crate::pager) struct SwapTotals {
     /// Times that a session was swapped out, and the bytes.
-    pub outs: (u64, u64),
+    pub(in crate::pager) outs: (u64, u64),
     /// Times that one was brought back, and the bytes.
-    pub ins: (u64, u64),
+    pub(in crate::pager) ins: (u64, u64),
     /// Nanoseconds that sessions with work waited for their memory.
-    pub waited_ns: u64,
+    pub(in crate::pager) waited_ns: u64,
 }
 
 /// How full the swap space is, bytes and how many there may be, and how far the moves in progress are.
