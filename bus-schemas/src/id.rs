@@ -116,6 +116,35 @@ impl fmt::Debug for ModuleHash {
     }
 }
 
+/// BLAKE3 of a chunk: [`crate::limits::CONTENT_BYTES`] bytes of a copy, the last of a copy maybe less.
+/// It says which bytes are meant, and is no proof that its sender has them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentHash(pub [u8; 32]);
+
+impl ContentHash {
+    /// The hash of a chunk that is given in pieces.
+    #[must_use]
+    pub fn of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for piece in pieces {
+            hasher.update(piece);
+        }
+        Self(*hasher.finalize().as_bytes())
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ContentHash({self})")
+    }
+}
+
 /// A tenant's name: 1 to 32 of `a-z`, `0-9` and `-`, starting with a letter, so that it is one
 /// subject token and one KV key token. Cloning is cheap.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -64,8 +64,8 @@ pub use control::status::{
 pub use control::target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Feasibility};
 pub use error::{Code, Failure};
 pub use id::{
-    Epoch, GlobalPosition, GpuId, GpuPosition, IdError, Incarnation, InputNumber, KernelKey,
-    LeaderId, ModuleHash, ModuleId, OpNumber, SessionId, Tenant,
+    ContentHash, Epoch, GlobalPosition, GpuId, GpuPosition, IdError, Incarnation, InputNumber,
+    KernelKey, LeaderId, ModuleHash, ModuleId, OpNumber, SessionId, Tenant,
 };
 pub use invariant::Invariant;
 pub use launch_path::batch::Batch;

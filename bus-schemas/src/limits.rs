@@ -15,6 +15,11 @@ pub const BATCH_BYTES: usize = 192 << 10;
 pub const INLINE_BYTES: usize = 16 << 10;
 /// Bytes of one data or result chunk at most.
 pub const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes of a content-addressed chunk of a copy. The first begins where the copy begins; the last may be
+/// shorter.
+pub const CONTENT_BYTES: usize = 1 << 20;
+/// Bytes of the smallest copy that is offered by its hashes before it is sent.
+pub const OFFER_BYTES: u64 = 256 << 10;
 /// Bytes of one staged transfer at most (a module image or one copy).
 pub const TRANSFER_BYTES: u64 = 4 << 30;
 /// Bytes of what kernels printed that come with one sync at most: the size of CUDA's buffer.
