@@ -77,8 +77,8 @@ pub use launch_path::intent::{CostClass, CostRun, Intent};
 pub use launch_path::op::{Dim, Launch, Op, OpRef};
 pub use launch_path::ops::{OpError, Ops};
 pub use launch_path::session_data::{
-    ClientState, DataChunk, DeviceResult, EventTime, Prepared, RefusedImage, ResultKind, Staged,
-    Symbol, WorkerAck,
+    ClientState, CopyOffer, DataChunk, DeviceResult, EventTime, HeldChunks, Prepared, RefusedImage,
+    ResultKind, Staged, Symbol, WorkerAck,
 };
 pub use launch_path::texture::{AddressMode, Channel, TEXTURE_BYTES, Texture, TextureShape};
 pub use record::chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};

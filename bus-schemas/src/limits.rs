@@ -20,6 +20,10 @@ pub const CHUNK_BYTES: usize = 256 << 10;
 pub const CONTENT_BYTES: usize = 1 << 20;
 /// Bytes of the smallest copy that is offered by its hashes before it is sent.
 pub const OFFER_BYTES: u64 = 256 << 10;
+/// Bytes of one [`crate::CopyOffer`]'s copy at most: a larger copy is several.
+pub const OFFER_MOST: u64 = 512 << 20;
+/// Bytes of the transfers that a client divides a large copy into, the last may be shorter.
+pub const PIECE_BYTES: usize = 2 << 20;
 /// Bytes of one staged transfer at most (a module image or one copy).
 pub const TRANSFER_BYTES: u64 = 4 << 30;
 /// Bytes of what kernels printed that come with one sync at most: the size of CUDA's buffer.

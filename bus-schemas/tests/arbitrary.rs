@@ -90,6 +90,14 @@ impl TakeApart for Batch<'_> {
     }
 }
 
+impl TakeApart for CopyOffer<'_> {
+    fn take_apart(&self) {
+        if let Some(chunks) = self.chunks() {
+            chunks.for_each(drop);
+        }
+    }
+}
+
 impl TakeApart for Intent<'_> {
     fn take_apart(&self) {
         self.runs.iter().for_each(drop);
@@ -114,6 +122,7 @@ impl TakeApart for WorkerAck<'_> {
     fn take_apart(&self) {
         self.staged.iter().for_each(drop);
         self.prepared.iter().for_each(drop);
+        self.held.iter().for_each(drop);
     }
 }
 

@@ -61,6 +61,9 @@ pub struct DeviceProperties {
     /// allocation only when it comes to it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub answers_memory: bool,
+    /// The worker answers [`crate::CopyOffer`]s. Who offers to another sends everything in the end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub answers_offers: bool,
     /// Shared memory of a multiprocessor, bytes.
     pub sm_shared: u32,
     /// Registers of a block.

@@ -6,7 +6,8 @@ use crate::codec::column::{Column, Fields, Row, put};
 use crate::codec::decode_budget::list;
 use crate::codec::message::Message;
 use crate::error::Failure;
-use crate::id::{Epoch, LeaderId, ModuleHash, OpNumber};
+use crate::id::{ContentHash, Epoch, LeaderId, ModuleHash, OpNumber};
+use crate::limits::{CONTENT_BYTES, OFFER_MOST};
 
 /// Client to worker: a part of a staged transfer (a large copy or a module image). Transfers are
 /// numbered 1, 2, 3 … by their session. Chunks may come again and in any order.
@@ -40,6 +41,67 @@ impl DataChunk<'_> {
     #[must_use]
     pub fn module(&self) -> Option<ModuleHash> {
         self.hash.try_into().ok().map(ModuleHash)
+    }
+}
+
+/// Client to worker, before the bytes of a large copy: which of them does the worker hold already? Repeated
+/// until an acknowledgement has a [`HeldChunks`] for each of its transfers, or says that it is whole.
+///
+/// The copy is divided into transfers of [`limits::PIECE_BYTES`](crate::limits::PIECE_BYTES), the last
+/// may be shorter, with consecutive numbers; each transfer into chunks of
+/// [`limits::CONTENT_BYTES`](crate::limits::CONTENT_BYTES).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyOffer<'a> {
+    /// Wire version.
+    pub v: u16,
+    /// The first transfer.
+    pub transfer: u64,
+    /// Bytes of the copy, at most [`limits::OFFER_MOST`](crate::limits::OFFER_MOST).
+    pub total: u64,
+    /// The hashes of its chunks, 32 bytes each.
+    #[serde(with = "serde_bytes")]
+    pub hashes: &'a [u8],
+}
+
+impl Message for CopyOffer<'_> {
+    const ARRAY: bool = true;
+}
+
+impl CopyOffer<'_> {
+    /// The hashes of its chunks; none where they are not as many as the copy has, or it is empty or too
+    /// large.
+    pub fn chunks(&self) -> Option<impl Iterator<Item = ContentHash>> {
+        let chunks = self.total.div_ceil(CONTENT_BYTES as u64);
+        let sized = (1..=OFFER_MOST).contains(&self.total) && self.transfer > 0;
+        let (hashes, rest) = self.hashes.as_chunks();
+        let fits = sized && rest.is_empty() && hashes.len() as u64 == chunks;
+        fits.then(|| hashes.iter().map(|hash| ContentHash(*hash)))
+    }
+}
+
+/// Which chunks of an offered transfer the worker holds and has taken: a row of an acknowledgement, 16
+/// bytes. The others are to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldChunks {
+    /// The transfer.
+    pub transfer: u64,
+    /// A bit for each chunk, the lowest for the first.
+    pub chunks: u64,
+}
+
+impl Row for HeldChunks {
+    const SIZE: usize = 16;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        put(out, &[self.transfer, self.chunks]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            transfer: fields.u64()?,
+            chunks: fields.u64()?,
+        })
     }
 }
 
@@ -142,6 +204,10 @@ pub struct WorkerAck<'a> {
     /// As `prepared`: those that it cannot run. To load one fails the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "list")]
     pub refused: Vec<RefusedImage>,
+    /// Answers to [`CopyOffer`]s since the last acknowledgement: each transfer once, and again for each
+    /// offer of it.
+    #[serde(borrow, default, skip_serializing_if = "Column::is_empty")]
+    pub held: Column<'a, HeldChunks>,
 }
 
 impl Message for WorkerAck<'_> {

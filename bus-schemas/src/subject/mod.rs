@@ -45,6 +45,8 @@ pub enum ToWorker {
     State,
     /// [`crate::MemoryRequest`].
     Memory,
+    /// [`crate::CopyOffer`].
+    Offer,
 }
 
 /// What a tenant hears of one of its sessions.
@@ -178,6 +180,7 @@ impl Subjects {
             ToWorker::Data => "data",
             ToWorker::State => "state",
             ToWorker::Memory => "memory",
+            ToWorker::Offer => "offer",
         };
         format!("{}.t.{tenant}.up.w.{worker}.{session}.{verb}", self.root)
     }

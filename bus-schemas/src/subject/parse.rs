@@ -103,6 +103,7 @@ impl Subjects {
                     "data" => ToWorker::Data,
                     "state" => ToWorker::State,
                     "memory" => ToWorker::Memory,
+                    "offer" => ToWorker::Offer,
                     _ => return None,
                 };
                 WorkerSubject::Tenant(tenant.parse().ok()?, session, what)
@@ -210,6 +211,7 @@ mod tests {
             ToWorker::Data,
             ToWorker::State,
             ToWorker::Memory,
+            ToWorker::Offer,
         ] {
             let subject = subjects.to_worker(&tenant, worker, session, what);
             let parsed = subjects.parse_worker(&subject);

@@ -50,6 +50,7 @@ fn properties() -> DeviceProperties {
         block_shared_optin: 100 << 10,
         block_shared_reserved: 1 << 10,
         answers_memory: false,
+        answers_offers: false,
         sm_shared: 164 << 10,
         block_registers: 65_536,
         sm_registers: 65_536,

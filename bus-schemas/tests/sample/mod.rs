@@ -95,6 +95,12 @@ macro_rules! for_every_message {
             $crate::sample::image_ack(&mut Vec::new())
         );
         $call!(
+            held_ack,
+            WorkerAck<'_>,
+            $crate::sample::held_ack(&mut Vec::new())
+        );
+        $call!(copy_offer, CopyOffer<'_>, $crate::sample::copy_offer());
+        $call!(
             worker_ack,
             WorkerAck<'_>,
             $crate::sample::worker_ack(&mut Vec::new())
@@ -299,6 +305,7 @@ pub(crate) fn worker_ack(rows: &mut Vec<u8>) -> WorkerAck<'_> {
         failed_op: 5,
         prepared: Column::default(),
         refused: Vec::new(),
+        held: Column::default(),
     }
 }
 
@@ -312,7 +319,32 @@ pub(crate) fn image_ack(rows: &mut Vec<u8>) -> WorkerAck<'_> {
             transfer: 4,
             failure: Failure::new(Code::BadModule, "5:3: unknown instruction `frobnicate`"),
         }],
+        held: Column::default(),
         ..worker_ack(&mut Vec::new())
+    }
+}
+
+pub(crate) fn held_ack(rows: &mut Vec<u8>) -> WorkerAck<'_> {
+    let held = HeldChunks {
+        transfer: 9,
+        chunks: 0b10,
+    };
+    WorkerAck {
+        staged: Column::default(),
+        failure: None,
+        failed_op: 0,
+        held: Column::pack(&[held], rows),
+        prepared: Column::default(),
+        ..worker_ack(&mut Vec::new())
+    }
+}
+
+pub(crate) fn copy_offer() -> CopyOffer<'static> {
+    CopyOffer {
+        v: V,
+        transfer: 9,
+        total: (1 << 20) + 8,
+        hashes: &[0x5a; 64],
     }
 }
 

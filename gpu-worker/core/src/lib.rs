@@ -23,6 +23,7 @@
 
 pub mod answer_rate;
 pub mod busy;
+pub mod content;
 pub mod dispatch;
 pub mod images;
 pub mod ledger;

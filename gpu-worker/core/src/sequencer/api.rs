@@ -1,5 +1,7 @@
 //! Events that the sequencer takes, and actions that it answers with.
 
+use std::ops::Range;
+
 use bus_schemas::{
     ClientState, Epoch, Failure, GpuId, GpuPosition, GrantBatch, GrantKind, Incarnation, LeaderId,
     Leave, Lost, ModuleHash, OpNumber, Outcome, Refusal, Seal, SealReply, SessionId, Tenant,
@@ -8,6 +10,7 @@ use bus_schemas::{
 
 use super::images::ImageState;
 use super::messages::{AckMessage, DoneMessage};
+use super::offers::OfferEvent;
 
 /// The worker's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub enum Event<'a> {
     },
     /// From a client: a part of a staged transfer.
     Chunk(ChunkEvent<'a>),
+    /// A copy that a client offers before it sends it.
+    Offer(OfferEvent<'a>),
     /// The device carried out [`Action::Open`], or failed to.
     Opened {
         /// The session.
@@ -219,6 +224,22 @@ pub enum Action {
         total: u64,
         /// Where the part lies.
         offset: u64,
+    },
+    /// A transfer of the offer at hand is new: keep the hashes of its chunks, and take those chunks that
+    /// are here.
+    Offered {
+        /// The session.
+        session: SessionId,
+        /// The transfer.
+        transfer: u64,
+        /// Bytes of the whole transfer.
+        total: u64,
+        /// Its chunks among those of the offer.
+        chunks: Range<usize>,
+        /// Which of them it takes: a bit for each, the lowest for the first.
+        taken: u64,
+        /// They are all of it.
+        whole: bool,
     },
     /// Every byte of the transfer is stored. A module's image is to be checked against its hash
     /// and prepared, and its buffer is the module cache's from now on. With `known`, nothing

@@ -13,7 +13,7 @@ const REJECTED: usize = 64;
 
 impl Sequencer {
     /// The session, if the tenant may speak for it.
-    fn own(&mut self, tenant: &Tenant, session: SessionId) -> Option<&mut Session> {
+    pub(super) fn own(&mut self, tenant: &Tenant, session: SessionId) -> Option<&mut Session> {
         self.sessions
             .get_mut(&session)
             .filter(|entry| entry.tenant == *tenant)
@@ -21,7 +21,7 @@ impl Sequencer {
     }
 
     /// Tells a client that it speaks for no session, not too often.
-    fn reject(
+    pub(super) fn reject(
         &mut self,
         now: Nanos,
         tenant: &Tenant,
@@ -47,7 +47,7 @@ impl Sequencer {
         });
     }
 
-    fn reject_gone(
+    pub(super) fn reject_gone(
         &mut self,
         now: Nanos,
         tenant: &Tenant,

@@ -1,9 +1,9 @@
 //! Messages of the sequencer to leaders and clients, and how they are encoded.
 
 use bus_schemas::{
-    Chain, Column, Done, DoneReport, Epoch, Failure, FaultRow, GpuPosition, LeaderId, OpNumber,
-    Prepared, Received, RefusedImage, SessionFault, SessionId, Staged, Tenant, WIRE_VERSION,
-    WorkerAck, encode_into,
+    Chain, Column, Done, DoneReport, Epoch, Failure, FaultRow, GpuPosition, HeldChunks, LeaderId,
+    OpNumber, Prepared, Received, RefusedImage, SessionFault, SessionId, Staged, Tenant,
+    WIRE_VERSION, WorkerAck, encode_into,
 };
 
 /// The content of a [`Done`].
@@ -80,12 +80,14 @@ pub struct AckMessage {
     pub prepared: Vec<Prepared>,
     /// See [`WorkerAck::refused`].
     pub refused: Vec<RefusedImage>,
+    /// See [`WorkerAck::held`].
+    pub held: Vec<HeldChunks>,
 }
 
 impl AckMessage {
     /// The message, encoded behind what `out` holds.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        let (mut staged, mut prepared) = (Vec::new(), Vec::new());
+        let (mut staged, mut prepared, mut held) = (Vec::new(), Vec::new(), Vec::new());
         let message = WorkerAck {
             v: WIRE_VERSION,
             epoch: self.epoch,
@@ -100,6 +102,7 @@ impl AckMessage {
             failed_op: self.failure.as_ref().map_or(0, |(op, _)| *op),
             prepared: Column::pack(&self.prepared, &mut prepared),
             refused: self.refused.clone(),
+            held: Column::pack(&self.held, &mut held),
         };
         encode_into(&message, out);
     }

@@ -32,6 +32,7 @@ mod images;
 mod lanes;
 mod leaders;
 mod messages;
+mod offers;
 mod pending;
 mod positions;
 mod reports;
@@ -57,6 +58,7 @@ pub use batch_facts::BatchFacts;
 pub use config::Config;
 pub use images::ImageState;
 pub use messages::{AckMessage, DoneMessage};
+pub use offers::OfferEvent;
 
 use crate::Nanos;
 use lanes::ByLane;
@@ -202,6 +204,7 @@ impl Sequencer {
                 state,
             } => self.on_client_state(now, tenant, session, state, actions),
             Event::Chunk(chunk) => self.on_chunk(now, &chunk, actions),
+            Event::Offer(offer) => self.on_offer(now, &offer, actions),
             Event::Opened { session, failure } => self.on_opened(now, session, failure, actions),
             Event::Returned { session } => self.on_returned(now, session, actions),
             Event::Completed(completed) => self.on_completed(now, &completed, actions),

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use bus_schemas::{
-    Allowance, Code, Failure, GpuPosition, ModuleHash, OpNumber, SealedSession, SessionFault,
-    SessionId, Tenant, Window, limits,
+    Allowance, Code, Failure, GpuPosition, HeldChunks, ModuleHash, OpNumber, SealedSession,
+    SessionFault, SessionId, Tenant, Window, limits,
 };
 
 use super::course::Course;
@@ -98,6 +98,8 @@ pub(super) struct Session {
     /// Since when no part of a transfer is stored because its tenant has staged all it may.
     pub(super) starved: Option<Nanos>,
     pub(super) images: Images,
+    /// Answers to offers that acknowledgements have yet to give: one for a transfer at most.
+    held_chunks: Vec<HeldChunks>,
     pub(super) ack_wanted: bool,
     acked_done: OpNumber,
 }
@@ -139,6 +141,7 @@ impl Session {
             transfers: Transfers::default(),
             starved: None,
             images: Images::default(),
+            held_chunks: Vec::new(),
             ack_wanted: false,
             acked_done: 0,
         }
@@ -324,6 +327,16 @@ impl Session {
         self.loads = VecDeque::new();
         self.transfers = Transfers::default();
         self.images = Images::default();
+        self.held_chunks = Vec::new();
+    }
+
+    /// The next acknowledgement answers an offer of a transfer.
+    pub(super) fn say_held(&mut self, answer: HeldChunks) {
+        let same = |row: &&mut HeldChunks| row.transfer == answer.transfer;
+        match self.held_chunks.iter_mut().rev().find(same) {
+            Some(row) => *row = answer,
+            None => self.held_chunks.push(answer),
+        }
     }
 
     /// Whether an acknowledgement is overdue by the ops done since the last.
@@ -372,6 +385,7 @@ impl Session {
             failure: self.failure.as_deref().cloned(),
             prepared,
             refused,
+            held: std::mem::take(&mut self.held_chunks),
         }
     }
 

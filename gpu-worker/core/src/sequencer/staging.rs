@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{ModuleHash, Staged, limits};
 
+use super::offers::Offered;
+
 /// Transfers a session may have above its last finished one.
 const AHEAD: u64 = 1_024;
 /// Rows of transfers in progress in one acknowledgement.
@@ -46,13 +48,15 @@ impl Transfer {
         }
     }
 
+    /// Whether all of a range is here.
+    fn has(&self, (from, to): (u64, u64)) -> bool {
+        let mut ranges = self.ranges.iter();
+        ranges.any(|&(start, end)| start <= from && to <= end)
+    }
+
     /// Adds a range; whether it held anything new.
     fn add(&mut self, from: u64, to: u64) -> bool {
-        if self
-            .ranges
-            .iter()
-            .any(|&(start, end)| start <= from && to <= end)
-        {
+        if self.has((from, to)) {
             return false;
         }
         let (mut from, mut to) = (from, to);
@@ -139,6 +143,52 @@ impl Transfers {
                 .is_some_and(|it| it.total > 0);
         let known = part.module.is_some() && part.known;
         !begun && !known && part.bytes > 0 && part.total > room
+    }
+
+    /// A copy's transfer of `total` bytes is offered: of its chunks the worker holds `held`. What it takes
+    /// of them counts as received.
+    pub(super) fn offer(
+        &mut self,
+        (transfer, total): (u64, u64),
+        held: u64,
+        room: u64,
+    ) -> Result<Offered, &'static str> {
+        let chunk = limits::CONTENT_BYTES as u64;
+        let ranges = (0..).zip((0..total).step_by(limits::CONTENT_BYTES));
+        let ranges = ranges.map(|(index, start)| (1 << index, (start, total.min(start + chunk))));
+        let all = ranges.clone().fold(0, |all, (bit, _)| all | bit);
+        if transfer <= self.below {
+            return Ok(Offered::Known { here: all });
+        }
+        if transfer > self.below + AHEAD {
+            return Ok(Offered::Later);
+        }
+        if let Some(known) = self.active.get(&transfer).filter(|it| it.total > 0) {
+            if known.total != total || known.module.is_some() {
+                return Err("a transfer's size or hash changed");
+            }
+            let has = |range: &(u64, u64)| known.whole || known.has(*range);
+            let here = ranges.filter(|(_, range)| has(range));
+            let here = here.fold(0, |here, (bit, _)| here | bit);
+            return Ok(Offered::Known { here });
+        }
+        let (taken, whole) = (held & all, held & all == all);
+        if taken == 0 || total > room {
+            let (taken, whole) = (0, false);
+            return Ok(Offered::New { taken, whole });
+        }
+        self.reserved += total;
+        let new = self.active.entry(transfer).or_default();
+        new.total = total;
+        for (_, (start, end)) in ranges.filter(|(bit, _)| taken & bit != 0) {
+            new.add(start, end);
+        }
+        new.whole = whole;
+        if whole {
+            new.ranges = Vec::new();
+            self.became_whole(transfer, total);
+        }
+        Ok(Offered::New { taken, whole })
     }
 
     fn store(&mut self, part: Part, new: bool, known: bool) -> StagedPart {
@@ -350,6 +400,40 @@ mod tests {
             StagedPart::Malformed(_)
         ));
         assert_eq!(transfers.reserved, 8);
+    }
+
+    #[test]
+    fn offered_chunks_that_are_held_count_as_received() {
+        const MIB: u64 = 1 << 20;
+        let mut transfers = Transfers::default();
+        let taken = |taken, whole| Ok(Offered::New { taken, whole });
+        let here = |here| Ok(Offered::Known { here });
+        // All of it; asked again it is as it was, and an op may name it.
+        assert_eq!(transfers.offer((1, 2 * MIB), 0b11, 9 * MIB), taken(3, true));
+        assert_eq!(transfers.offer((1, 2 * MIB), 0, 9 * MIB), here(3));
+        assert!(transfers.is_whole(1) && transfers.claim(1).is_ok());
+        // The second chunk: the first is sent.
+        assert_eq!(
+            transfers.offer((2, MIB + 5), 0b110, 9 * MIB),
+            taken(2, false)
+        );
+        assert_eq!(transfers.offer((2, MIB + 5), 0b11, 9 * MIB), here(2));
+        assert_eq!(transfers.reserved, 3 * MIB + 5);
+        for at in 0..4 {
+            let whole = at == 3;
+            let sent = part(2, MIB + 5, at * MIB / 4, MIB / 4);
+            assert_eq!(transfers.part(sent, 0), StagedPart::Store { whole });
+        }
+        // Nothing is held, or there is no room: nothing is reserved before bytes come.
+        assert_eq!(transfers.offer((3, 7), 0, 9), taken(0, false));
+        assert_eq!(transfers.offer((3, 7), 1, 6), taken(0, false));
+        assert_eq!(transfers.reserved, 3 * MIB + 5);
+        assert_eq!(transfers.offer((5_000, 7), 1, 9), Ok(Offered::Later));
+        assert!(transfers.offer((1, 8), 1, 9).is_err(), "another size");
+        transfers.finish(1, true);
+        transfers.finish(2, true);
+        assert_eq!(transfers.offer((2, MIB + 5), 0, 0), here(3));
+        assert_eq!(transfers.reserved, 0);
     }
 
     #[test]

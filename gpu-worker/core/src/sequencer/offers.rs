@@ -1,0 +1,154 @@
+//! Large copies that clients offer by the hashes of their chunks before they send them, and the answers.
+
+use std::ops::Range;
+
+use bus_schemas::limits::{CONTENT_BYTES, PIECE_BYTES};
+use bus_schemas::{Code, Failure, HeldChunks, SessionId, Tenant};
+
+use super::session::{Phase, Session};
+use super::{Action, Sequencer};
+use crate::Nanos;
+
+/// Chunks of a transfer that is not a copy's last.
+const CHUNKS: usize = PIECE_BYTES / CONTENT_BYTES;
+
+/// An offered copy, without its hashes.
+#[derive(Debug, Clone, Copy)]
+pub struct OfferEvent<'a> {
+    /// Who sent it, from the subject.
+    pub tenant: &'a Tenant,
+    /// The session.
+    pub session: SessionId,
+    /// The first of its transfers.
+    pub transfer: u64,
+    /// Bytes of the copy.
+    pub total: u64,
+    /// Of each of its chunks whether the worker holds it for this tenant.
+    pub held: &'a [bool],
+}
+
+impl OfferEvent<'_> {
+    /// Its transfers: the number, the bytes, and which of the copy's chunks are its own.
+    fn transfers(&self) -> impl Iterator<Item = (u64, u64, Range<usize>)> + use<> {
+        let (first, total, chunks) = (self.transfer, self.total, self.held.len());
+        let starts = (0..total).step_by(PIECE_BYTES);
+        (0..).zip(starts).map(move |(index, start)| {
+            let bytes = (total - start).min(PIECE_BYTES as u64);
+            let from = index * CHUNKS;
+            let own = from..chunks.min(from + CHUNKS);
+            (first.saturating_add(index as u64), bytes, own)
+        })
+    }
+}
+
+/// What becomes of an offered transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offered {
+    /// It is new. Of the chunks that are held these are taken; with `whole`, they are all of it.
+    New { taken: u64, whole: bool },
+    /// It was offered or sent before; these chunks are here.
+    Known { here: u64 },
+    /// It is too far ahead of those that are finished: offered again it may be new.
+    Later,
+}
+
+impl Sequencer {
+    /// A client asks which chunks of a copy it need not send.
+    pub(super) fn on_offer(
+        &mut self,
+        now: Nanos,
+        offer: &OfferEvent<'_>,
+        actions: &mut Vec<Action>,
+    ) {
+        let session = offer.session;
+        let room = self.sessions.get(&session);
+        let mut room = room.map_or(0, |entry| self.staging_room(entry));
+        let open = |entry: &&mut Session| entry.phase == Phase::Open;
+        let Some(entry) = self.own(offer.tenant, session).filter(open) else {
+            return self.reject_gone(now, offer.tenant, session, actions);
+        };
+        if entry.failure.is_some() {
+            return self.want_ack(now, session);
+        }
+        if offer.total > entry.window.size {
+            let why = format!("a copy of {} bytes fits into no window", offer.total);
+            let failure = Failure::new(Code::OutOfMemory, why);
+            return self.fail(now, session, 0, failure, actions);
+        }
+        let reserved = entry.transfers.reserved;
+        let mut malformed = None;
+        for (transfer, total, chunks) in offer.transfers() {
+            let held = bits(offer.held.get(chunks.clone()).unwrap_or_default());
+            let before = entry.transfers.reserved;
+            let offered = entry.transfers.offer((transfer, total), held, room);
+            room = room.saturating_sub(entry.transfers.reserved - before);
+            let here = match offered {
+                Ok(Offered::New { taken, whole }) => {
+                    actions.push(Action::Offered {
+                        session,
+                        transfer,
+                        total,
+                        chunks,
+                        taken,
+                        whole,
+                    });
+                    taken
+                }
+                Ok(Offered::Known { here }) => here,
+                Ok(Offered::Later) => break,
+                Err(why) => {
+                    malformed = Some(why);
+                    break;
+                }
+            };
+            entry.say_held(HeldChunks {
+                transfer,
+                chunks: here,
+            });
+        }
+        let after = entry.transfers.reserved;
+        self.staged.change(offer.tenant, reserved, after);
+        self.ack_now = true;
+        self.want_ack(now, session);
+        if let Some(why) = malformed {
+            let failure = Failure::new(Code::Malformed, why);
+            self.reject(now, offer.tenant, session, failure, actions);
+        }
+    }
+}
+
+/// A bit for each, the lowest for the first.
+fn bits(held: &[bool]) -> u64 {
+    let set = held.iter().enumerate().filter(|(_, held)| **held);
+    set.fold(0, |bits, (index, _)| bits | 1 << index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_divided_as_clients_divide_it() {
+        let tenant = "a".parse().unwrap();
+        let offer = |total: u64| {
+            let held = vec![true; total.div_ceil(CONTENT_BYTES as u64) as usize];
+            let event = OfferEvent {
+                tenant: &tenant,
+                session: SessionId(1),
+                transfer: 7,
+                total,
+                held: &held,
+            };
+            event.transfers().collect::<Vec<_>>()
+        };
+        let (piece, chunk) = (PIECE_BYTES as u64, CONTENT_BYTES as u64);
+        assert_eq!(offer(9), [(7, 9, 0..1)]);
+        assert_eq!(offer(piece), [(7, piece, 0..2)]);
+        assert_eq!(
+            offer(piece + chunk + 1),
+            [(7, piece, 0..2), (8, chunk + 1, 2..4)]
+        );
+        assert_eq!(offer(piece + 5), [(7, piece, 0..2), (8, 5, 2..3)]);
+        assert_eq!(bits(&[true, false, true]), 0b101);
+    }
+}
