@@ -127,6 +127,11 @@ pub enum Action {
         /// Bytes; 0 for an offer of a module image.
         len: u32,
     },
+    /// Publish an encoded [`bus_schemas::CopyOffer`] to the worker.
+    PublishOffer {
+        /// The message.
+        bytes: Bytes,
+    },
     /// Publish an encoded [`bus_schemas::CloseRequest`] to the leader; the answer, a notice, goes
     /// to the session's own leader subject.
     PublishClose {

@@ -1,6 +1,7 @@
 //! One session's program order on its way out.
 
 mod announce;
+mod content;
 mod deadline;
 mod failing;
 mod flow;
@@ -11,9 +12,9 @@ mod silence;
 use std::collections::VecDeque;
 
 use bus_schemas::{
-    Batch, ClientState, CloseReason, CloseRequest, Code, Column, CostRun, DeviceResult, Epoch,
-    Failure, Intent, KernelKey, LeaderId, LeaderNotice, ModuleHash, Op, OpNumber, Parcel,
-    ResultKind, WIRE_VERSION, WorkerAck, limits,
+    Batch, ClientState, CloseReason, CloseRequest, Code, Column, ContentHash, CostRun,
+    DeviceResult, Epoch, Failure, Intent, KernelKey, LeaderId, LeaderNotice, ModuleHash, Op,
+    OpNumber, Parcel, ResultKind, WIRE_VERSION, WorkerAck, limits,
 };
 use bytes::Bytes;
 
@@ -374,8 +375,7 @@ impl Outbox {
     pub fn has_staging_room(&self) -> bool {
         let copied = self.copies.front().map_or(u64::MAX, |copy| copy.1);
         let unfinished = copied.min(self.transfers.first());
-        self.transfers.unreceived() < self.settings.staged_bytes
-            && self.transfers.next() - unfinished < TRANSFERS
+        self.has_room_for_bytes() && self.transfers.next() - unfinished < TRANSFERS
     }
 
     /// Number of the last op pushed.

@@ -1,9 +1,13 @@
 //! Staged transfers: payloads too large for a batch, on their way in chunks.
 
+mod offered;
+
 use std::collections::{HashSet, VecDeque};
 
-use bus_schemas::{DataChunk, ModuleHash, Parcel, Spares, Staged, WIRE_VERSION, encode, limits};
+use bus_schemas::{DataChunk, ModuleHash, Parcel, Spares, WIRE_VERSION, WorkerAck, encode, limits};
 use bytes::Bytes;
+
+use offered::{Content, Question};
 
 /// Buffers of whole transfers that are kept for later ones.
 const SPARES: usize = 32;
@@ -23,6 +27,8 @@ struct Transfer {
     sent: u64,
     /// A module's hash goes ahead of its bytes, which the worker may have.
     offer: Offer,
+    /// Of a copy that was offered by its hashes, how far that is.
+    content: Option<Content>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +80,8 @@ pub(crate) struct Transfers {
     credit: u64,
     unreceived: u64,
     images: Vec<Image>,
+    /// Copies offered and not answered, in order.
+    questions: Vec<Question>,
     /// Images of transfers so far.
     given: HashSet<ModuleHash>,
     /// Whether any was added since chunks were last asked for.
@@ -89,6 +97,7 @@ impl Transfers {
             credit: limits::FIRST_STAGING,
             unreceived: 0,
             images: Vec::new(),
+            questions: Vec::new(),
             given: HashSet::new(),
             new: false,
             spares: Spares::new(SPARES),
@@ -113,19 +122,13 @@ impl Transfers {
         self.new = true;
         self.unreceived += total;
         self.queue.push_back(Transfer {
-            messages: parcel.seal(|offset| DataChunk {
-                v: WIRE_VERSION,
-                transfer: number,
-                total,
-                offset,
-                hash: module.as_ref().map_or(&[], |hash| &hash.0),
-                bytes: &[],
-            }),
+            messages: messages(parcel, number, module),
             total,
             module,
             received: 0,
             sent: 0,
             offer,
+            content: None,
         });
         self.images.extend(module.map(|hash| Image {
             transfer: number,
@@ -191,9 +194,13 @@ impl Transfers {
     }
 
     /// Takes an acknowledgement; whether it brought anything on.
-    pub(crate) fn acknowledge(&mut self, credit: u64, rows: impl Iterator<Item = Staged>) -> bool {
-        let mut moved = credit > self.credit;
-        self.credit = credit;
+    pub(crate) fn acknowledge(&mut self, ack: &WorkerAck<'_>) -> bool {
+        let mut moved = ack.staging > self.credit;
+        self.credit = ack.staging;
+        let (rows, held) = (ack.staged.iter(), ack.held.iter());
+        for answer in held {
+            moved |= self.answer(answer);
+        }
         for row in rows {
             let Some(index) = row.transfer.checked_sub(self.first) else {
                 continue;
@@ -206,10 +213,13 @@ impl Transfers {
             if transfer.offer == Offer::Made {
                 transfer.offer = Offer::Over;
             }
-            self.unreceived -= received.saturating_sub(transfer.received);
+            if !transfer.lacks_bytes() {
+                self.unreceived -= received.saturating_sub(transfer.received);
+            }
             transfer.received = transfer.received.max(received);
             transfer.sent = transfer.sent.max(transfer.received);
         }
+        self.forget_answered();
         while let Some(whole) = self.queue.pop_front_if(|it| it.is_whole()) {
             self.first += 1;
             let messages = whole.messages.into_iter();
@@ -231,7 +241,7 @@ impl Transfers {
     }
 
     /// The offers that ask for images which the worker has whole.
-    pub(crate) fn questions(&self) -> impl Iterator<Item = Chunk> {
+    pub(crate) fn image_questions(&self) -> impl Iterator<Item = Chunk> {
         let whole = self.images.iter().filter(|it| self.is_whole(it.transfer));
         whole.map(|image| Chunk {
             transfer: image.transfer,
@@ -252,7 +262,8 @@ impl Transfers {
 
     /// Bytes sent and not received, as far as is known.
     pub(crate) fn on_the_way(&self) -> u64 {
-        self.queue.iter().map(|one| one.sent - one.received).sum()
+        let way = |one: &Transfer| one.sent.saturating_sub(one.received);
+        self.queue.iter().map(way).sum()
     }
 
     /// The next chunk that the worker's credit allows.
@@ -269,8 +280,12 @@ impl Transfers {
                     len: 0,
                 });
             }
-            let left = transfer.total - transfer.sent;
-            if transfer.offer == Offer::Made || left == 0 {
+            if transfer.offer == Offer::Made || transfer.lacks_bytes() {
+                continue;
+            }
+            transfer.skip_held();
+            let left = transfer.wanted();
+            if left == 0 {
                 continue;
             }
             let whole = left.min(limits::CHUNK_BYTES as u64);
@@ -343,6 +358,7 @@ impl Transfers {
         self.queue.clear();
         self.unreceived = 0;
         self.images.clear();
+        self.questions.clear();
         self.given.clear();
         self.new = false;
         self.spares = Spares::default();
@@ -352,6 +368,19 @@ impl Transfers {
         let index = transfer.checked_sub(self.first)?;
         self.queue.get(index as usize)
     }
+}
+
+/// The messages that carry a transfer's bytes.
+fn messages(parcel: Parcel, number: u64, module: Option<ModuleHash>) -> Vec<Bytes> {
+    let total = parcel.len() as u64;
+    parcel.seal(|offset| DataChunk {
+        v: WIRE_VERSION,
+        transfer: number,
+        total,
+        offset,
+        hash: module.as_ref().map_or(&[], |hash| &hash.0),
+        bytes: &[],
+    })
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ fn burst(outbox: &mut Outbox, actions: &mut Vec<Action>, function: FunctionFinge
         failed_op: 0,
         prepared: Column::default(),
         refused: Vec::new(),
+        held: Column::default(),
     };
     outbox.handle(0, Event::WorkerAck(&ack), actions);
     actions.clear();

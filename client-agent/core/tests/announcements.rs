@@ -91,6 +91,7 @@ fn many_are_told_at_once() {
         failed_op: 0,
         prepared: Column::default(),
         refused: Vec::new(),
+        held: Column::default(),
     };
     handle(&mut outbox, 0, Event::WorkerAck(&credit));
     let told: usize = (0..1_024)

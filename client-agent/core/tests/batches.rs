@@ -36,6 +36,7 @@ fn thousands_of_small_ops_travel_within_the_limits() {
         failed_op: 0,
         prepared: Column::default(),
         refused: Vec::new(),
+        held: Column::default(),
     };
     outbox.handle(2, Event::WorkerAck(&credit), &mut actions);
     outbox.handle(3, Event::Flush, &mut actions);

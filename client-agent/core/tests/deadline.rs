@@ -65,6 +65,7 @@ impl Scene {
                         failed_op: 0,
                         prepared: Column::default(),
                         refused: Vec::new(),
+                        held: Column::default(),
                     }));
                 }
                 Action::PublishIntent { .. } => {

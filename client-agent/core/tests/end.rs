@@ -35,6 +35,7 @@ fn ack(epoch: u64, received: u64, failure: Option<Failure>) -> WorkerAck<'static
         failed_op: 1,
         prepared: Column::default(),
         refused: Vec::new(),
+        held: Column::default(),
     }
 }
 

@@ -8,7 +8,9 @@ use std::collections::{BTreeSet, HashMap};
 use client_agent_core::{Event, Outbox, OutboxSettings, PushError};
 use proptest::prelude::*;
 
-use bus_schemas::{CloseReason, KernelKey, LeaderId, ModuleHash, Op, ResultKind, SessionId};
+use bus_schemas::{
+    CloseReason, ContentHash, KernelKey, LeaderId, ModuleHash, Op, ResultKind, SessionId, limits,
+};
 use peer::{Network, Peers, Random};
 
 /// What the program does next.
@@ -21,6 +23,8 @@ enum Step {
     /// Stages a transfer, and pushes its copy so many microseconds later.
     Stage(u32, u16),
     Module(u32),
+    /// Offers a copy by its hashes; chunks that begin with different numbers.
+    Offer(u32, u8),
     /// Lets this many microseconds pass.
     Pause(u16),
     /// The leader is replaced.
@@ -37,6 +41,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (1_u16..500).prop_map(Step::CopyIn),
         2 => (1_u32..700_000, prop_oneof![Just(0), 0_u16..3000])
             .prop_map(|(bytes, micros)| Step::Stage(bytes, micros)),
+        1 => (1_u32..3_000_000, any::<u8>())
+            .prop_map(|(bytes, seed)| Step::Offer(bytes, seed)),
         1 => (1_u32..40_000).prop_map(Step::Module),
         4 => (0_u16..3000).prop_map(Step::Pause),
         1 => Just(Step::Takeover),
@@ -123,6 +129,51 @@ impl World {
         }
     }
 
+    /// Offers a copy, waits for the answers, gives what is wanted.
+    fn offer(&mut self, bytes: usize, seed: u8) {
+        let chunks = (0_u8..).zip((0..bytes).step_by(limits::CONTENT_BYTES));
+        let chunks = chunks.map(|(at, _)| ContentHash::of([&[seed, at][..]]));
+        let hashes: Vec<_> = chunks.collect();
+        let first = loop {
+            match self.outbox.offer(bytes as u64, &hashes) {
+                Ok(first) => break first,
+                Err(PushError::Full) => {
+                    self.tell(Event::Flush);
+                    self.step();
+                }
+                Err(other) => panic!("{other}"),
+            }
+        };
+        self.tell(Event::Flush);
+        let pieces = vec![7; bytes];
+        for (transfer, piece) in (first..).zip(pieces.chunks(limits::PIECE_BYTES)) {
+            let wants = loop {
+                match self.outbox.wants_bytes(transfer) {
+                    Some(wants) => break wants,
+                    None => self.step(),
+                }
+            };
+            if wants {
+                let mut parcel = loop {
+                    match self.outbox.parcel_of(piece.len()) {
+                        Ok(parcel) => break parcel,
+                        Err(PushError::Full) => self.step(),
+                        Err(other) => panic!("{other}"),
+                    }
+                };
+                parcel.write(0, piece);
+                self.outbox.supply(transfer, parcel).unwrap();
+            }
+            let op = Op::CopyIn {
+                address: 0,
+                bytes: piece.len() as u64,
+                transfer,
+            };
+            self.push(op, &[], 0);
+            self.tell(Event::Flush);
+        }
+    }
+
     /// Lets the next thing happen: a message arrives or the timer fires.
     fn step(&mut self) {
         let timer = self.outbox.next_wakeup();
@@ -200,6 +251,7 @@ impl World {
                 };
                 self.push(op, &[], 0);
             }
+            Step::Offer(bytes, seed) => self.offer(bytes as usize, seed),
             Step::Module(bytes) => {
                 let image = vec![b'p'; bytes as usize];
                 let hash = ModuleHash::of(&image);

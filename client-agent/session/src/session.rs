@@ -18,7 +18,7 @@ use slots::Slots;
 /// Copies to the device of at most this many bytes travel within batches, in parts.
 const INLINE: usize = 4 * limits::INLINE_BYTES;
 /// Larger copies travel in pieces of this many bytes.
-const PIECE: usize = 2 << 20;
+const PIECE: usize = limits::PIECE_BYTES;
 /// Pieces of a copy to the host that are under way at a time.
 const PIECES: usize = 4;
 
@@ -105,20 +105,16 @@ impl Session {
     /// [`Code::BadAddress`] for a range that is not one allocation's; else the session's.
     pub fn copy_in(&self, to: u64, bytes: &[u8]) -> Result<()> {
         self.channel.check(to, bytes.len() as u64)?;
-        let inline = bytes.len() <= INLINE;
-        let part = if inline { limits::INLINE_BYTES } else { PIECE };
-        for (index, piece) in bytes.chunks(part).enumerate() {
-            let transfer = match inline {
-                true => 0,
-                false => self.channel.stage(piece, None)?,
-            };
+        if bytes.len() > INLINE {
+            return self.channel.copy_large(to, bytes);
+        }
+        for (index, piece) in bytes.chunks(limits::INLINE_BYTES).enumerate() {
             let op = Op::CopyIn {
-                address: to + (index * part) as u64,
+                address: to + (index * limits::INLINE_BYTES) as u64,
                 bytes: piece.len() as u64,
-                transfer,
+                transfer: 0,
             };
-            let payload = if inline { piece } else { &[] };
-            self.channel.push(&op, 0, payload, KernelKey(0))?;
+            self.channel.push(&op, 0, piece, KernelKey(0))?;
         }
         Ok(())
     }

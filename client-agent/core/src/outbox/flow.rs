@@ -89,7 +89,7 @@ impl Outbox {
             let gone = |(op, _): &mut (OpNumber, u64)| *op <= done;
             while self.copies.pop_front_if(gone).is_some() {}
         }
-        if self.transfers.acknowledge(ack.staging, ack.staged.iter()) {
+        if self.transfers.acknowledge(ack) {
             moved = true;
             let transfers = &self.transfers;
             let whole = |(_, transfer): &mut (OpNumber, u64)| transfers.is_whole(*transfer);

@@ -19,7 +19,7 @@ impl Outbox {
 
     /// Asks what became of the images that the worker has whole.
     pub(super) fn ask_for_images(&self, actions: &mut Vec<Action>) {
-        let questions = self.transfers.questions();
+        let questions = self.transfers.image_questions();
         actions.extend(questions.map(|chunk| Action::PublishChunk {
             transfer: chunk.transfer,
             offset: chunk.offset,

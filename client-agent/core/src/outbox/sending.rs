@@ -35,6 +35,7 @@ impl Outbox {
                     }),
             );
             self.transfers.rewind();
+            self.ask_for_content(true, actions);
             self.ask_for_images(actions);
             // It may be credit that was lost.
             tell |= self.sent.is_empty();
@@ -74,6 +75,7 @@ impl Outbox {
                 let new = actions.get_mut(start..).unwrap_or_default();
                 new.rotate_left(batches);
             }
+            self.ask_for_content(false, actions);
             while let Some(chunk) = self.transfers.next_chunk() {
                 more = true;
                 actions.push(Action::PublishChunk {

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
-    Batch, ClientState, CloseRequest, Code, Column, CostRun, DataChunk, DeviceResult, Epoch,
-    Failure, Intent, LeaderBeat, LeaderId, LeaderNotice, Op, OpNumber, Prepared, RefusedImage,
-    ResultKind, Staged, WIRE_VERSION, WorkerAck, decode, encode, limits,
+    Batch, ClientState, CloseRequest, Code, Column, ContentHash, CopyOffer, CostRun, DataChunk,
+    DeviceResult, Epoch, Failure, HeldChunks, Intent, LeaderBeat, LeaderId, LeaderNotice, Op,
+    OpNumber, Prepared, RefusedImage, ResultKind, Staged, WIRE_VERSION, WorkerAck, decode, encode,
+    limits,
 };
 use client_agent_core::{Action, Event, Outbox};
 
@@ -36,6 +37,7 @@ pub(crate) enum Kind {
     Batch,
     State,
     Chunk,
+    Offer,
     Intent,
     Close,
     Ack,
@@ -130,6 +132,7 @@ impl Network {
                 let chunk = outbox.chunk(*transfer, *offset, *len);
                 self.send(To::Worker, Kind::Chunk, chunk.unwrap().to_vec());
             }
+            Action::PublishOffer { bytes } => self.send(To::Worker, Kind::Offer, bytes.to_vec()),
             Action::PublishClose { bytes } => self.send(To::Leader, Kind::Close, bytes.to_vec()),
             Action::Image { .. } | Action::Part { .. } => {}
             Action::Result { .. } | Action::Failed { .. } | Action::Ended => {}
@@ -159,12 +162,27 @@ pub(crate) fn content(op: OpNumber, bytes: u64) -> Vec<u8> {
 struct Incoming {
     total: u64,
     have: Vec<bool>,
+    /// Chunks that were held when it was offered, a bit for each.
+    held: u64,
 }
 
 impl Incoming {
+    fn new(total: u64) -> Self {
+        Self {
+            total,
+            have: vec![false; total as usize],
+            held: 0,
+        }
+    }
+
     fn gapless(&self) -> u64 {
         self.have.iter().take_while(|have| **have).count() as u64
     }
+}
+
+/// Whether the worker holds the chunk of this hash.
+fn is_held(hash: ContentHash) -> bool {
+    hash.0[0].is_multiple_of(2)
 }
 
 /// Whether the worker refuses the image of this transfer.
@@ -181,6 +199,8 @@ pub(crate) struct Peers {
     transfers: BTreeMap<u64, Incoming>,
     /// Transfers of images that the next acknowledgement says something of.
     judged: Vec<u64>,
+    /// Answers that the next acknowledgement gives.
+    held: Vec<HeldChunks>,
     results: VecDeque<(u64, OpNumber, ResultKind, Vec<u8>)>,
     result_count: u64,
     epoch: Epoch,
@@ -198,6 +218,7 @@ impl Peers {
             done: 0,
             transfers: BTreeMap::new(),
             judged: Vec::new(),
+            held: Vec::new(),
             results: VecDeque::new(),
             result_count: 0,
             epoch: 1,
@@ -247,6 +268,7 @@ impl Peers {
         match message.kind {
             Kind::Batch => self.on_batch(decode(&message.bytes).unwrap()),
             Kind::Chunk => self.on_chunk(&decode(&message.bytes).unwrap()),
+            Kind::Offer => self.on_offer(&decode(&message.bytes).unwrap()),
             Kind::State => {
                 let state: ClientState = decode(&message.bytes).unwrap();
                 self.forget(state.results);
@@ -280,14 +302,35 @@ impl Peers {
         }
     }
 
+    fn on_offer(&mut self, offer: &CopyOffer<'_>) {
+        let hashes: Vec<_> = offer.chunks().expect("well-formed").collect();
+        let pieces = (0..offer.total).step_by(limits::PIECE_BYTES);
+        let chunks = hashes.chunks(limits::PIECE_BYTES / limits::CONTENT_BYTES);
+        for ((transfer, start), hashes) in (offer.transfer..).zip(pieces).zip(chunks) {
+            let total = (offer.total - start).min(limits::PIECE_BYTES as u64);
+            let known = self.transfers.get(&transfer).map(|incoming| incoming.held);
+            let chunks = known.unwrap_or_else(|| {
+                let incoming = self.transfers.entry(transfer);
+                let incoming = incoming.or_insert_with(|| Incoming::new(total));
+                for (index, _) in hashes.iter().enumerate().filter(|(_, it)| is_held(**it)) {
+                    let start = index * limits::CONTENT_BYTES;
+                    let end = (start + limits::CONTENT_BYTES).min(total as usize);
+                    incoming.have[start..end].fill(true);
+                    incoming.held |= 1 << index;
+                }
+                incoming.held
+            });
+            self.held.push(HeldChunks { transfer, chunks });
+        }
+    }
+
     fn on_chunk(&mut self, chunk: &DataChunk<'_>) {
         let incoming = self
             .transfers
             .entry(chunk.transfer)
-            .or_insert_with(|| Incoming {
-                total: chunk.total,
-                have: vec![false; chunk.total as usize],
-            });
+            .or_insert_with(|| Incoming::new(chunk.total));
+        let of = chunk.offset as usize / limits::CONTENT_BYTES;
+        assert!(incoming.held >> of & 1 == 0, "sent, and it was held");
         let start = chunk.offset as usize;
         let new = !incoming.have[start..start + chunk.bytes.len()]
             .iter()
@@ -360,7 +403,8 @@ impl Peers {
             transfer,
             failure: Failure::new(Code::BadModule, "line 1"),
         });
-        let (mut packed, mut prepared) = (Vec::new(), Vec::new());
+        let (mut packed, mut prepared, mut rows_held) = (Vec::new(), Vec::new(), Vec::new());
+        let held = std::mem::take(&mut self.held);
         self.most_send_through = self.most_send_through.max(self.done + self.window);
         let ack = WorkerAck {
             v: WIRE_VERSION,
@@ -376,6 +420,7 @@ impl Peers {
             failed_op: 0,
             prepared: Column::pack(&ready, &mut prepared),
             refused: refused.collect(),
+            held: Column::pack(&held, &mut rows_held),
         };
         network.send(To::Client, Kind::Ack, encode(&ack));
     }

@@ -18,7 +18,10 @@ impl SessionChannel {
         let mut inner = self.lock();
         let event = match what {
             ToClient::Worker => match decode(payload) {
-                Ok(ack) => return self.handle(&mut inner, Event::WorkerAck(&ack)),
+                Ok(ack) => {
+                    self.handle(&mut inner, Event::WorkerAck(&ack));
+                    return inner.asking.drain(..).for_each(Waker::wake);
+                }
                 Err(error) => Err(error),
             },
             ToClient::Leader => match decode(payload) {

@@ -149,7 +149,9 @@ impl SessionChannel {
     /// [`ClientError::Refused`] where none begins there, else as [`SessionChannel::push`].
     pub fn free(&self, address: u64) -> Result<(), ClientError> {
         // Pushed before the range is given out again, so that its next allocation comes later.
-        let begins = self.range(address).is_some_and(|(base, _)| base == address);
+        let range = self.range(address);
+        let begins = range.is_some_and(|(base, _)| base == address);
+        let end = range.map_or(address, |(base, bytes)| base + bytes);
         if !begins || self.lock().addresses.is_mapped(address) {
             let detail = format!("no allocation begins at {address:#x}");
             return Err(refused(Code::BadAddress, detail));
@@ -160,6 +162,7 @@ impl SessionChannel {
             .addresses
             .free(address)
             .map_err(ClientError::Refused)?;
+        inner.places.forget(address..end);
         self.freed(&mut inner);
         Ok(())
     }
@@ -205,8 +208,12 @@ impl SessionChannel {
             self.push(&Op::Free { address }, 0, &[], KernelKey(0))?;
         }
         let mut inner = self.lock();
+        let range = inner.addresses.range(address);
         let done = inner.addresses.unmap(address);
         done.map_err(ClientError::Refused)?;
+        if let Some((base, bytes)) = range {
+            inner.places.forget(base..base + bytes);
+        }
         self.freed(&mut inner);
         Ok(())
     }

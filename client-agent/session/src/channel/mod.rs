@@ -4,6 +4,7 @@
 mod answer;
 mod inbound;
 mod memory;
+mod offers;
 mod outbound;
 mod progress;
 mod state;

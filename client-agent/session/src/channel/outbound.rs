@@ -21,6 +21,7 @@ use client_agent_core::{
 };
 use tokio::sync::Notify;
 
+use super::offers::Places;
 use super::state::{Addressees, ImageState, Inner, Slot};
 use crate::driver::Driver;
 use crate::error::{ClientError, closed};
@@ -42,6 +43,8 @@ pub struct SessionChannel {
     /// Wakes the session's task.
     pub(super) wake: Notify,
     pub(super) driver: Driver,
+    /// The worker answers offers of copies.
+    pub(super) offers: bool,
     pub(super) inner: Mutex<Inner>,
 }
 
@@ -83,6 +86,7 @@ impl SessionChannel {
                 data: to_worker(ToWorker::Data),
                 state: to_worker(ToWorker::State),
                 memory: to_worker(ToWorker::Memory),
+                offer: to_worker(ToWorker::Offer),
                 intent: to_leader(ToLeader::Intent(session)),
                 close: to_leader(ToLeader::Close),
                 notice: subjects.to_client(tenant, session, ToClient::Leader).into(),
@@ -92,6 +96,7 @@ impl SessionChannel {
             deadline,
             wake: Notify::new(),
             driver,
+            offers: properties.is_some_and(|properties| properties.answers_offers),
             inner: Mutex::new(Inner {
                 outbox: Outbox::new(settings),
                 addresses: Addresses::new(opened.window, quota),
@@ -100,6 +105,8 @@ impl SessionChannel {
                 slots: HashMap::new(),
                 images: HashMap::new(),
                 waiting: Vec::new(),
+                asking: Vec::new(),
+                places: Places::default(),
                 backlog: Backlog::new(BACKLOG),
                 armed: Nanos::MAX,
                 lingering: false,
@@ -212,7 +219,11 @@ impl SessionChannel {
         may
     }
 
-    fn make_room(&self, mut inner: MutexGuard<'_, Inner>, has_room: fn(&Outbox) -> bool) {
+    pub(super) fn make_room(
+        &self,
+        mut inner: MutexGuard<'_, Inner>,
+        has_room: fn(&Outbox) -> bool,
+    ) {
         self.handle(&mut inner, Event::Flush);
         drop(inner);
         self.driver.wait(std::future::poll_fn(|context| {
@@ -275,6 +286,7 @@ impl SessionChannel {
                     self.publish(inner, &to.data, chunk, None);
                 }
             }
+            Action::PublishOffer { bytes } => self.publish(inner, &to.offer, bytes, None),
             Action::PublishClose { bytes } => {
                 let message = Outgoing {
                     reply: Some(to.notice.clone()),
@@ -349,7 +361,7 @@ impl SessionChannel {
     }
 }
 
-fn refusal(error: PushError) -> ClientError {
+pub(super) fn refusal(error: PushError) -> ClientError {
     match error {
         PushError::Failed(failure) => ClientError::Session(failure),
         PushError::Invalid(why) => ClientError::Refused(Failure::new(Code::Protocol, why)),

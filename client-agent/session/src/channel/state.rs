@@ -9,6 +9,7 @@ use bus_schemas::{Failure, OpNumber};
 use bytes::Bytes;
 use client_agent_core::{Action, Addresses, Commitment, Nanos, Outbox};
 
+use super::offers::Places;
 use crate::observer::Observer;
 
 /// Where a session's messages go.
@@ -17,6 +18,7 @@ pub(super) struct Addressees {
     pub(super) data: Subject,
     pub(super) state: Subject,
     pub(super) memory: Subject,
+    pub(super) offer: Subject,
     pub(super) intent: Subject,
     pub(super) close: Subject,
     pub(super) notice: Subject,
@@ -51,6 +53,10 @@ pub(super) struct Inner {
     pub(super) images: HashMap<u64, ImageState>,
     /// Who waits for room, or for the end.
     pub(super) waiting: Vec<Waker>,
+    /// Who waits for the worker's word on an offered copy.
+    pub(super) asking: Vec<Waker>,
+    /// Where large copies went.
+    pub(super) places: Places,
     pub(super) backlog: Backlog,
     /// When the session's task looks at the clock next; `Nanos::MAX` is never.
     pub(super) armed: Nanos,
@@ -91,6 +97,7 @@ impl Inner {
     /// Wakes all who wait for room, for an answer or for the end.
     pub(super) fn wake_all(&mut self) {
         self.waiting.drain(..).for_each(Waker::wake);
+        self.asking.drain(..).for_each(Waker::wake);
         for image in self.images.values_mut() {
             if let ImageState::Waiting(wakers) = image {
                 wakers.drain(..).for_each(Waker::wake);

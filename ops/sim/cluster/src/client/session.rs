@@ -82,6 +82,11 @@ impl Session {
                         io.publish(subject, bytes.to_vec());
                     }
                 }
+                Action::PublishOffer { bytes } => {
+                    let worker = self.opened.incarnation;
+                    let subject = subjects.to_worker(tenant, worker, session, ToWorker::Offer);
+                    io.publish(subject, bytes.to_vec());
+                }
                 Action::PublishClose { bytes } => {
                     let reply = subjects.to_client(tenant, session, ToClient::Leader);
                     let subject = subjects.to_leader(tenant, ToLeader::Close);

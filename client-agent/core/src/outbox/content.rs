@@ -1,0 +1,79 @@
+//! Copies that are offered by the hashes of their chunks.
+
+use super::*;
+
+impl Outbox {
+    /// Asks the worker which chunks of a copy it holds, and returns the number of the first of the copy's
+    /// transfers: each has [`limits::PIECE_BYTES`], the last maybe less. Once [`Outbox::wants_bytes`] says
+    /// of one that it does, [`Outbox::supply`] gives them.
+    ///
+    /// # Errors
+    /// [`PushError`]; [`PushError::Full`] while too many bytes are on their way.
+    pub fn offer(&mut self, total: u64, hashes: &[ContentHash]) -> Result<u64, PushError> {
+        if self.state != State::Open || self.failure.is_some() {
+            return Err(self.refusal());
+        }
+        let chunks = total.div_ceil(limits::CONTENT_BYTES as u64);
+        if total == 0 || total > limits::OFFER_MOST || hashes.len() as u64 != chunks {
+            return Err(PushError::Invalid(
+                "an offer has the hashes of 1 byte to 512 MiB",
+            ));
+        }
+        self.starved = !self.has_staging_room();
+        if self.starved {
+            return Err(PushError::Full);
+        }
+        Ok(self.transfers.offer(total, hashes))
+    }
+
+    /// Whether the bytes of an offered transfer are to be given; none while the worker has not said which
+    /// it holds.
+    #[must_use]
+    pub fn wants_bytes(&self, transfer: u64) -> Option<bool> {
+        self.transfers.wants_bytes(transfer)
+    }
+
+    /// Room for the bytes of an offered transfer, to be filled at leisure.
+    ///
+    /// # Errors
+    /// [`PushError`]; [`PushError::Full`] while too many bytes are on their way.
+    pub fn parcel_of(&mut self, bytes: usize) -> Result<Parcel, PushError> {
+        if self.state != State::Open || self.failure.is_some() {
+            return Err(self.refusal());
+        }
+        // The transfer has its number: whoever waited for others to end might wait for itself.
+        if !self.has_room_for_bytes() {
+            return Err(PushError::Full);
+        }
+        Ok(self.transfers.parcel(bytes))
+    }
+
+    /// Whether [`Outbox::parcel_of`] finds room.
+    #[must_use]
+    pub fn has_room_for_bytes(&self) -> bool {
+        self.transfers.unreceived() < self.settings.staged_bytes
+    }
+
+    /// Takes the bytes of an offered transfer that wants them: as many as it has.
+    ///
+    /// # Errors
+    /// [`PushError`], but for [`PushError::Full`].
+    pub fn supply(&mut self, transfer: u64, parcel: Parcel) -> Result<(), PushError> {
+        if self.state != State::Open || self.failure.is_some() {
+            return Err(self.refusal());
+        }
+        if !self.transfers.fits(transfer, parcel.len() as u64) {
+            return Err(PushError::Invalid(
+                "a transfer has as many bytes as were offered",
+            ));
+        }
+        self.transfers.supply(transfer, parcel);
+        Ok(())
+    }
+
+    /// Publishes questions: those that are new, or all that are not answered.
+    pub(super) fn ask_for_content(&mut self, again: bool, actions: &mut Vec<Action>) {
+        let questions = self.transfers.questions(again).into_iter();
+        actions.extend(questions.map(|bytes| Action::PublishOffer { bytes }));
+    }
+}
