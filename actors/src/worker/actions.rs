@@ -8,7 +8,7 @@ use bus_schemas::{
     Code, Column, DeviceResult, Failure, HeldImages, ModuleHash, OpNumber, SessionId, Tenant,
     WIRE_VERSION, Weights, WorkerBeat, encode,
 };
-use device::OpResult;
+use device::{OpResult, Staged};
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, BeatAction, Event, OpenAction, StartAction};
 
@@ -62,6 +62,14 @@ impl GpuWorker {
                 known: true,
                 ..
             } => self.take_known(session, module),
+            Action::Offered {
+                session,
+                transfer,
+                chunks,
+                taken,
+                whole,
+                ..
+            } => self.on_offered((session, transfer), &chunks, (taken, whole), incoming),
             Action::Forget { session, through } => self.on_forget(session, through),
             Action::Open(open) => self.on_open(open),
             Action::Start(start) => self.on_start(start),
@@ -174,7 +182,7 @@ impl GpuWorker {
 
     /// What is held of a session: its client may send as soon as the open grant is accepted, and
     /// on a busy device that is long before it is carried out.
-    fn hold(&mut self, session: SessionId, tenant: &Tenant) -> &mut SessionBuffers {
+    pub(super) fn hold(&mut self, session: SessionId, tenant: &Tenant) -> &mut SessionBuffers {
         let subjects = &self.subjects.all;
         self.held.entry(session).or_insert_with(|| {
             let acks = subjects.to_client(tenant, session, ToClient::Worker);
@@ -199,16 +207,22 @@ impl GpuWorker {
 
     /// All of a transfer is here.
     fn on_whole(&mut self, session: SessionId, transfer: u64, module: Option<ModuleHash>) {
-        let held = self.held.get_mut(&session);
-        let Some(staging) = held.and_then(|held| held.transfers.get_mut(&transfer)) else {
+        let Some(held) = self.held.get_mut(&session) else {
+            return;
+        };
+        let is_offered = held.offered.contains_key(&transfer);
+        let Some(staging) = held.transfers.get_mut(&transfer) else {
             return;
         };
         let Staging::Filling(bytes) = staging else {
             return;
         };
+        if is_offered {
+            return self.keep_chunks(session, transfer);
+        }
         let bytes = std::mem::take(bytes);
         let Some(module) = module else {
-            *staging = Staging::Whole(Arc::new(bytes));
+            *staging = Staging::Whole(Arc::new(Staged::Sent(bytes)));
             return;
         };
         *staging = Staging::Finishing(module);

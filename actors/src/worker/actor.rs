@@ -15,7 +15,8 @@ use bus_schemas::{
     Residency, SessionId, Tenant, Weights,
 };
 use bytes::Bytes;
-use device::{DeviceInfo, OpResult, OpSpan};
+use device::{Chunk, DeviceInfo, Keeper, OpResult, OpSpan};
+use gpu_worker_core::content::ContentTable;
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, Event, ExitReason};
 use gpu_worker_core::{
@@ -26,6 +27,7 @@ use tokio::sync::oneshot;
 use super::device_thread::{Command, DeviceThread};
 use super::evidence::Evidence;
 use super::names::{Module, Names};
+use super::offers::Offered;
 use super::pager::{PagerMessage, VramPager};
 use super::session_buffers::SessionBuffers;
 use super::settings::WorkerSettings;
@@ -70,6 +72,7 @@ impl Identity {
             properties.uuid = DeviceProperties::uuid_of(&settings.cluster, settings.gpu);
         }
         properties.answers_memory = true;
+        properties.answers_offers = settings.chunk_memory > 0;
         let group = settings.group.clone();
         Self {
             incarnation,
@@ -99,6 +102,7 @@ pub(super) enum Incoming<'a> {
     Nothing,
     Batch(&'a Tenant, &'a Bytes, (Range<usize>, Range<usize>)),
     Chunk(&'a Tenant, &'a [u8]),
+    Offer(&'a Tenant, &'a Offered),
     Results(&'a mut Answers),
     Seal(Option<Subject>),
 }
@@ -149,6 +153,10 @@ pub(super) struct GpuWorker {
     pub(super) residency: Arc<Mutex<Option<Residency>>>,
     /// Whose sessions may share memory.
     pub(super) sharing: SharingDomains,
+    /// Chunks of copies, by their content; how many bytes that nobody uses may stay, and where they lie.
+    pub(super) content: ContentTable<Arc<dyn Chunk>>,
+    pub(super) chunk_memory: u64,
+    pub(super) keeper: Arc<dyn Keeper>,
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,
     pub(super) stager: Stager,

@@ -14,7 +14,9 @@ use super::compiler::{CompileLimits, CompilerThreads};
 use super::device_event::DeviceEvent;
 use actix::Recipient;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Tenant, Window};
-use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, SharingDomain, Slice, SwapUse};
+use device::{
+    Compiler, Completion, Device, DeviceInfo, Interrupt, Keeper, SharingDomain, Slice, SwapUse,
+};
 
 /// Longest stretch of device work between two looks at the commands.
 const BUDGET: Duration = Duration::from_micros(100);
@@ -95,6 +97,7 @@ pub(super) struct DeviceStart {
     event_sender: Sender<DeviceEvent>,
     interrupt: Option<Arc<Interrupt>>,
     spares: Arc<Mutex<Spares>>,
+    pub(super) keeper: Arc<dyn Keeper>,
     compiler: Option<Arc<dyn Compiler>>,
     thread: JoinHandle<()>,
     pub(super) info: DeviceInfo,
@@ -116,8 +119,15 @@ impl DeviceStart {
             };
             let info = device.info().clone();
             let spares = device.spares().unwrap_or_default();
+            let keeper = device.keeper();
             let swap = device.swap_use();
-            let parts = (info, device.interrupt(), spares, device.compiler(), swap);
+            let parts = (
+                info,
+                device.interrupt(),
+                (spares, keeper),
+                device.compiler(),
+                swap,
+            );
             let waits = answer.send(Ok(parts)).is_ok();
             if waits && let Ok(sender) = attached.recv() {
                 DeviceLoop::new(device.as_mut(), &received, sender).run();
@@ -128,7 +138,7 @@ impl DeviceStart {
             .name("device".into())
             .spawn(body)
             .map_err(|error| failed(format!("the device's thread does not start: {error}")))?;
-        let (info, interrupt, spares, compiler, swap) = made
+        let (info, interrupt, (spares, keeper), compiler, swap) = made
             .recv()
             .map_err(|_| failed("the device's thread died while it made the device".into()))??;
         Ok(Self {
@@ -139,6 +149,7 @@ impl DeviceStart {
             event_sender,
             interrupt,
             spares,
+            keeper,
             compiler,
             thread,
             info,

@@ -116,7 +116,9 @@ impl SessionReader for View<'_> {
     fn transfer(&self, transfer: u64) -> TransferState {
         match self.held.transfers.get(&transfer) {
             Some(Staging::Whole(staged)) => TransferState::Whole(staged.len() as u64),
-            Some(Staging::Filling(_) | Staging::Finishing(_)) => TransferState::Coming,
+            Some(Staging::Filling(_) | Staging::Finishing(_) | Staging::Keeping) => {
+                TransferState::Coming
+            }
             None => TransferState::Gone,
         }
     }
@@ -124,7 +126,7 @@ impl SessionReader for View<'_> {
     fn fingerprint(&self, transfer: u64) -> Option<u64> {
         match self.held.transfers.get(&transfer)? {
             Staging::Whole(staged) => Some(staged.fingerprint()),
-            Staging::Filling(_) | Staging::Finishing(_) => None,
+            Staging::Filling(_) | Staging::Finishing(_) | Staging::Keeping => None,
         }
     }
 

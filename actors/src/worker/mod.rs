@@ -23,6 +23,7 @@ mod inbound;
 mod kernel_records;
 mod memory_status;
 mod names;
+mod offers;
 mod pager;
 mod session_buffers;
 mod settings;
@@ -41,6 +42,7 @@ use actix::{Actor, AsyncContext, Context};
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{Failure, Incarnation};
 use device::{DeviceInfo, SwapUse};
+use gpu_worker_core::content::ContentTable;
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
 use gpu_worker_core::{
@@ -244,7 +246,7 @@ impl Parts {
             gpu: identity.gpu,
             capacity: identity.capacity,
         };
-        let stager = Stager::start(address.clone().recipient())?;
+        let stager = Stager::start(address.clone().recipient(), address.clone().recipient())?;
         Ok(context.run(GpuWorker {
             core: Sequencer::new(config, core),
             began,
@@ -261,6 +263,9 @@ impl Parts {
             quotas: QuotaList::default(),
             sent: Sent::default(),
             sharing: SharingDomains::new(self.settings.share),
+            content: ContentTable::default(),
+            chunk_memory: self.settings.chunk_memory,
+            keeper: Arc::clone(&device.keeper),
             device: device.serve(address.recipient(), self.settings.compile),
             pager: pager.start(),
             stager,

@@ -10,9 +10,10 @@ use bus_schemas::{
     Row, Spares, Tenant, decode, encode_into, limits,
 };
 use bytes::Bytes;
-use device::OpSpan;
+use device::{OpSpan, Staged};
 
 use super::event_times::EventTimes;
+use super::offers::Offered;
 
 /// A slice that the device has not completed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,8 +70,10 @@ pub(super) enum Staging {
     Filling(Parcel),
     /// All here and being checked: the image of the module with this hash.
     Finishing(ModuleHash),
+    /// All here, and its chunks being checked and kept.
+    Keeping,
     /// Ready for the device.
-    Whole(Arc<Parcel>),
+    Whole(Arc<Staged>),
 }
 
 impl Staging {
@@ -78,7 +81,7 @@ impl Staging {
         match self {
             Self::Filling(bytes) => bytes.len(),
             Self::Whole(bytes) => bytes.len(),
-            Self::Finishing(_) => 0,
+            Self::Finishing(_) | Self::Keeping => 0,
         }
     }
 }
@@ -130,6 +133,8 @@ pub(super) struct SessionBuffers {
     pub(super) answers: Subject,
     kept: VecDeque<KeptBatch>,
     pub(super) transfers: HashMap<u64, Staging>,
+    /// Transfers that were offered by the hashes of their chunks and are not here whole.
+    pub(super) offered: HashMap<u64, Offered>,
     pub(super) results: VecDeque<KeptResult>,
     /// Device time of the ops since the last result.
     pub(super) since_ns: u64,
@@ -149,6 +154,7 @@ impl SessionBuffers {
             answers,
             kept: VecDeque::new(),
             transfers: HashMap::new(),
+            offered: HashMap::new(),
             results: VecDeque::new(),
             since_ns: 0,
             events: EventTimes::default(),
@@ -233,6 +239,7 @@ impl SessionBuffers {
 
     /// Forgets what is staged; how many bytes.
     pub(super) fn forget_transfers(&mut self) -> usize {
+        self.offered = HashMap::new();
         let forgotten = std::mem::take(&mut self.transfers);
         forgotten.values().map(Staging::bytes).sum()
     }

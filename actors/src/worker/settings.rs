@@ -28,6 +28,9 @@ pub struct WorkerSettings {
     pub exclusive: bool,
     /// With whom sessions share what they hold alike.
     pub share: Share,
+    /// Bytes of copies that are kept in the host's memory though no session uses them, so that they need not
+    /// be sent again; 0 to keep none and answer no offer.
+    pub chunk_memory: u64,
     /// What sessions may hold together, percent of what fits on the device: above 100 what does not fit
     /// is swapped out.
     pub overcommit: u32,
@@ -58,6 +61,7 @@ impl WorkerSettings {
             group: None,
             exclusive: false,
             share: Share::default(),
+            chunk_memory: 1 << 30,
             overcommit: 100,
             swap_idle: Duration::from_secs(1),
             metering: Duration::from_secs(1),

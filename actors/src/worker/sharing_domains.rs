@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use bus_schemas::Tenant;
 use device::SharingDomain;
+use gpu_worker_core::content::Pool;
 
 /// With whom sessions share what they hold alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,6 +57,16 @@ impl SharingDomains {
                 let next = SharingDomain(self.tenants.len() as u64 + 1);
                 Some(*self.tenants.entry(tenant.clone()).or_insert(next))
             }
+        }
+    }
+}
+
+impl SharingDomains {
+    /// Which kept chunks a tenant's copies are compared with.
+    pub(super) fn pool(&self, tenant: &Tenant) -> Pool {
+        match self.share {
+            Share::All => Pool::All,
+            Share::Tenant | Share::Off => Pool::Tenant(tenant.clone()),
         }
     }
 }

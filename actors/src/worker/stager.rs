@@ -1,12 +1,16 @@
-//! The stager: a thread that joins and hashes module images of many megabytes, and gives memory back
-//! to the host. Neither must keep the worker from the bus.
+//! The stager: a thread that joins and hashes module images of many megabytes, hashes and keeps the
+//! chunks of large copies, and gives memory back to the host. None of it must keep the worker from the bus.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
 use actix::Recipient;
-use bus_schemas::{ModuleHash, Parcel, SessionId};
+use bus_schemas::limits::CONTENT_BYTES;
+use bus_schemas::{ContentHash, ModuleHash, Parcel, SessionId};
+use device::{Chunk, Keeper, SharingDomain};
+
+use super::offers::Offered;
 
 /// Images of at most this many bytes are checked on the spot.
 const SMALL: usize = 64 << 10;
@@ -33,6 +37,76 @@ impl actix::Message for Finished {
     type Result = ();
 }
 
+/// A transfer all of whose bytes are here, to be kept by its chunks.
+pub(super) struct KeepJob {
+    pub(super) session: SessionId,
+    pub(super) transfer: u64,
+    pub(super) bytes: Parcel,
+    pub(super) offered: Offered,
+    /// Of each chunk, one with its hash that is kept already, maybe of others: to compare with.
+    pub(super) candidates: Vec<Option<Arc<dyn Chunk>>>,
+    pub(super) domain: Option<SharingDomain>,
+    pub(super) keeper: Arc<dyn Keeper>,
+}
+
+/// A transfer's chunks.
+pub(super) struct Kept {
+    pub(super) session: SessionId,
+    pub(super) transfer: u64,
+    /// What came.
+    pub(super) bytes: Parcel,
+    pub(super) hashes: Vec<ContentHash>,
+    /// None where the bytes are not those of the hashes.
+    pub(super) chunks: Option<Vec<Arc<dyn Chunk>>>,
+}
+
+impl actix::Message for Kept {
+    type Result = ();
+}
+
+impl KeepJob {
+    fn finish(self) -> Kept {
+        let candidates = self.candidates.iter().chain(std::iter::repeat(&None));
+        let here = self.offered.here.iter();
+        let chunks = self.offered.hashes.iter().zip(here).zip(candidates);
+        let chunks = chunks
+            .enumerate()
+            .map(|(index, ((hash, here), candidate))| {
+                if here.is_some() {
+                    return here.clone();
+                }
+                let start = index * CONTENT_BYTES;
+                let bytes = self.bytes.len().saturating_sub(start).min(CONTENT_BYTES);
+                let pieces = || self.bytes.slices(start, bytes);
+                if ContentHash::of(pieces()) != *hash {
+                    return None;
+                }
+                let same = |chunk: &&Arc<dyn Chunk>| is_equal(chunk.bytes(), pieces());
+                match candidate.as_ref().filter(same) {
+                    Some(candidate) => Some(Arc::clone(candidate)),
+                    None => Some(self.keeper.keep(self.domain, &mut pieces())),
+                }
+            });
+        Kept {
+            chunks: chunks.collect(),
+            session: self.session,
+            transfer: self.transfer,
+            bytes: self.bytes,
+            hashes: self.offered.hashes,
+        }
+    }
+}
+
+fn is_equal<'p>(mut bytes: &[u8], pieces: impl Iterator<Item = &'p [u8]>) -> bool {
+    for piece in pieces {
+        match bytes.strip_prefix(piece) {
+            Some(rest) => bytes = rest,
+            None => return false,
+        }
+    }
+    bytes.is_empty()
+}
+
 impl Job {
     fn finish(self) -> Finished {
         let bytes = self.bytes.to_vec();
@@ -49,6 +123,8 @@ impl Job {
 /// What the thread does.
 enum Task {
     Finish(Job),
+    Keep(KeepJob),
+    Drop(Vec<Arc<dyn Chunk>>),
     GiveBack,
 }
 
@@ -59,7 +135,7 @@ pub(super) struct Stager {
 }
 
 impl Stager {
-    pub(super) fn start(to: Recipient<Finished>) -> std::io::Result<Self> {
+    pub(super) fn start(to: Recipient<Finished>, kept: Recipient<Kept>) -> std::io::Result<Self> {
         let (tasks, received) = mpsc::channel::<Task>();
         let thread = std::thread::Builder::new()
             .name("stager".into())
@@ -68,6 +144,8 @@ impl Stager {
                     match task {
                         // Jobs are bounded by the bytes that may be staged, so their answers are.
                         Task::Finish(job) => to.do_send(job.finish()),
+                        Task::Keep(job) => kept.do_send(job.finish()),
+                        Task::Drop(chunks) => drop(chunks),
                         Task::GiveBack => give_back(),
                     }
                 }
@@ -85,6 +163,18 @@ impl Stager {
         }
         self.send(Task::Finish(job));
         None
+    }
+
+    /// Checks a transfer's chunks and keeps them, soon.
+    pub(super) fn keep(&self, job: KeepJob) {
+        self.send(Task::Keep(job));
+    }
+
+    /// Lets go of chunks, soon: their memory goes back to the host, which takes a while.
+    pub(super) fn drop_chunks(&self, chunks: Vec<Arc<dyn Chunk>>) {
+        if !chunks.is_empty() {
+            self.send(Task::Drop(chunks));
+        }
     }
 
     /// Much that was staged is not needed any more: the host gets its memory back, soon.

@@ -121,7 +121,10 @@ fn step(
             transfer,
         } => {
             let staged = slice.transfers.iter().find(|(id, _)| *id == transfer);
-            let from = staged.map(|(_, bytes)| bytes.to_vec());
+            let from = staged.map(|(_, bytes)| {
+                let pieces = bytes.slices(0, bytes.len());
+                pieces.flatten().copied().collect::<Vec<_>>()
+            });
             let to = memory.range(address, bytes).ok_or_else(outside)?;
             to.copy_from_slice(from.as_deref().unwrap_or(op.payload));
         }

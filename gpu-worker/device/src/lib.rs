@@ -8,6 +8,7 @@
 mod feed;
 mod interrupt;
 mod slice;
+mod staged;
 mod watch;
 
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,7 @@ use bus_schemas::{
 pub use feed::{Feed, Gate};
 pub use interrupt::Interrupt;
 pub use slice::{OpSpan, Slice};
+pub use staged::{Chunk, HostKeeper, Keeper, Staged};
 pub use watch::{Halt, Unwatched, Watch};
 
 /// The description of a device.
@@ -284,6 +286,11 @@ pub trait Device: Send {
     /// does: who makes and forgets those uses the same.
     fn spares(&self) -> Option<Arc<Mutex<Spares>>> {
         None
+    }
+
+    /// Where chunks of copies are to be kept, for as few bytes as can be to move when they are copied.
+    fn keeper(&self) -> Arc<dyn Keeper> {
+        Arc::new(HostKeeper)
     }
 
     /// Takes a slice to run after all earlier slices of its session. Never waits.

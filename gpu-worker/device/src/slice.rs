@@ -3,8 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bus_schemas::{Failure, GpuPosition, OpError, OpNumber, Ops, Parcel, SessionId};
+use bus_schemas::{Failure, GpuPosition, OpError, OpNumber, Ops, SessionId};
 use bytes::Bytes;
+
+use crate::Staged;
 
 /// A contiguous run of ops inside one received batch message. The bytes are shared, not copied.
 #[derive(Debug, Clone)]
@@ -67,7 +69,7 @@ pub struct Slice {
     /// Its ops, in order.
     pub spans: Vec<OpSpan>,
     /// Staged bytes of the copies that name a transfer.
-    pub transfers: Vec<(u64, Arc<Parcel>)>,
+    pub transfers: Vec<(u64, Arc<Staged>)>,
     /// An op that must fail when its turn comes (quota, a lie about cost), and why: the device
     /// runs what lies before it and completes with this fault.
     pub fail_at: Option<(OpNumber, Failure)>,

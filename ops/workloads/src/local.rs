@@ -9,11 +9,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus_schemas::{
-    Failure, Launch, ModuleHash, Op, Parcel, SessionId, Window, limits, write_descriptor,
-};
+use bus_schemas::{Failure, Launch, ModuleHash, Op, SessionId, Window, limits, write_descriptor};
 use bytes::Bytes;
-use device::{Completion, Device, OpSpan, PreparedModule, Slice};
+use device::{Completion, Device, OpSpan, PreparedModule, Slice, Staged};
 
 use crate::{FunctionId, Gpu, ModuleId};
 
@@ -73,7 +71,7 @@ struct Pending {
     descriptors: Vec<u8>,
     blob: Vec<u8>,
     count: u32,
-    transfers: Vec<(u64, Arc<Parcel>)>,
+    transfers: Vec<(u64, Arc<Staged>)>,
 }
 
 impl<D: Device> Local<D> {
@@ -264,7 +262,7 @@ impl<D: Device> Gpu for Local<D> {
             },
             &[],
         )?;
-        let parcel = Arc::new(Parcel::from(bytes));
+        let parcel = Arc::new(Staged::from(bytes));
         self.pending.transfers.push((transfer, parcel));
         Ok(())
     }

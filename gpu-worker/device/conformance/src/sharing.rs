@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use bus_schemas::{ModuleHash, Parcel};
-use device::{Device, SharingDomain};
+use bus_schemas::{ModuleHash, limits};
+use device::{Device, SharingDomain, Staged};
 
 use crate::kernels::{alloc, copy, copy_in, copy_out, free, increment_params, launch, load, set};
 use crate::program::{TestProgram, complete};
@@ -27,11 +27,27 @@ fn read(device: &mut dyn Device, program: &mut TestProgram) -> Vec<u8> {
     done.results[0].copied().expect("a copy to the host")
 }
 
-fn fill(device: &mut dyn Device, program: &mut TestProgram, hash: ModuleHash, weights: &[u8]) {
+/// What both copy, as their clients sent it or as chunks that the device keeps.
+fn staged(device: &mut dyn Device, weights: &[u8], kept: bool) -> Arc<Staged> {
+    if !kept {
+        return Arc::new(Staged::from(weights));
+    }
+    let (keeper, domain) = (device.keeper(), Some(SharingDomain(1)));
+    let chunks = weights.chunks(limits::CONTENT_BYTES);
+    let keep = |chunk: &[u8]| keeper.keep(domain, &mut chunk.chunks(300_000));
+    Arc::new(Staged::Kept(chunks.map(keep).collect()))
+}
+
+fn fill(
+    device: &mut dyn Device,
+    program: &mut TestProgram,
+    hash: ModuleHash,
+    staged: &Arc<Staged>,
+) {
     let address = program.window().base;
     let copy = (copy_in(address, BYTES, 7), &[][..]);
     let mut slice = program.slice(&[load(hash), alloc(address, BYTES), copy]);
-    slice.transfers.push((7, Arc::new(Parcel::from(weights))));
+    slice.transfers.push((7, Arc::clone(staged)));
     assert_eq!(complete(device, slice).fault, None);
 }
 
@@ -60,20 +76,23 @@ fn write(device: &mut dyn Device, program: &mut TestProgram, weights: &[u8]) -> 
 /// sees its own; whoever goes first, the other keeps them.
 pub(super) fn keeps_writes_apart(device: &mut dyn Device, hash: ModuleHash) {
     let weights = weights();
-    for first_goes in [true, false] {
+    for (first_goes, kept) in [(true, false), (false, false), (true, true), (false, true)] {
+        let staged = staged(device, &weights, kept);
         let mut programs = [TestProgram::new(1), TestProgram::new(2)];
         for program in &mut programs {
             let domain = Some(SharingDomain(1));
             let opened = device.open(program.session(), program.window(), domain);
             opened.expect("a free window");
-            fill(device, program, hash, &weights);
+            fill(device, program, hash, &staged);
         }
         let [one, two] = &mut programs;
+        // Nobody but the sessions has the chunks from here on.
+        drop(staged);
         let changed = write(device, one, &weights);
         while device.tend() {}
         assert!(read(device, two) == weights, "the other's writes are seen");
         assert!(read(device, one) == changed, "its own writes are not");
-        let (gone, stays, kept) = match first_goes {
+        let (gone, stays, left) = match first_goes {
             true => (one, two, &weights),
             false => (two, one, &changed),
         };
@@ -84,7 +103,7 @@ pub(super) fn keeps_writes_apart(device: &mut dyn Device, hash: ModuleHash) {
         assert!(fresh.iter().all(|byte| *byte == 0), "freed bytes are seen");
         device.close(gone.session());
         while device.tend() {}
-        assert!(read(device, stays) == *kept, "the other's end is seen");
+        assert!(read(device, stays) == *left, "the other's end is seen");
         device.close(stays.session());
     }
 }

@@ -162,13 +162,15 @@ fn two_that_do_not_fit_take_turns_and_never_more_than_there_is() {
     }
     // One is closed in the middle of its move, the other while it is out: nothing of either is on the
     // device then, for others are given the room at once.
-    stage.device.swap_out(stage.programs[0].session());
+    stage.device.swap_out(stage.programs[1].session());
+    let until = Instant::now() + Duration::from_secs(60);
     while stored(DEVICE) == BYTES / 4 * 3 {
+        assert!(Instant::now() < until, "it does not begin to move");
         std::thread::yield_now();
     }
-    stage.device.close(stage.programs[0].session());
-    assert_eq!(stored(DEVICE), 0);
     stage.device.close(stage.programs[1].session());
+    assert_eq!(stored(DEVICE), 0);
+    stage.device.close(stage.programs[0].session());
     let until = Instant::now() + Duration::from_secs(60);
     while stored(SWAP) > 0 {
         assert!(Instant::now() < until, "{} bytes stay", stored(SWAP));

@@ -20,11 +20,12 @@ mod swapping;
 use crate::engine::{Engine, EngineConfig};
 use crate::lane_loop::Isa;
 use crate::memory::PhysicalMemory;
+use crate::shared::{Store, StoreKeeper};
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
 use device::{
-    Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, Moved, PreparedModule,
-    SharingDomain, Slice, SwapUse, Unwatched,
+    Compiler, Completion, Device, DeviceInfo, Feed, HostKeeper, Interrupt, Keeper, Moved,
+    PreparedModule, SharingDomain, Slice, SwapUse, Unwatched,
 };
 use device_swap::Away;
 pub use model::DeviceModel;
@@ -81,6 +82,9 @@ pub struct CpuDevice {
     sessions: Sessions,
     /// Those whose memory is not here, or on its way.
     away: Away<Session>,
+    /// Where units that sessions share lie, and chunks that may be copied; none where the host does not
+    /// help.
+    store: Option<Arc<Store>>,
     sharing: RefCell<Sharing>,
     /// Sessions that have slices, in turn.
     turn: VecDeque<SessionId>,
@@ -111,6 +115,7 @@ impl CpuDevice {
             overlaps: false,
             blocks: (threads * engine.resident) as u64,
         };
+        let store = crate::shared::store(config.capacity);
         Self {
             info,
             config,
@@ -122,6 +127,7 @@ impl CpuDevice {
             }),
             sessions: Sessions::new(),
             away: Away::new(None),
+            store,
             sharing: RefCell::default(),
             turn: VecDeque::new(),
             feed: Feed::default(),
@@ -242,7 +248,7 @@ impl Device for CpuDevice {
         );
         let opened = Session::open(session, window, domain, memory)?;
         if domain.is_some() {
-            self.sharing.get_mut().begin(self.info.capacity);
+            self.sharing.get_mut().begin(self.store.as_ref());
         }
         self.sessions.insert(session, RefCell::new(opened));
         Ok(())
@@ -284,6 +290,13 @@ impl Device for CpuDevice {
 
     fn spares(&self) -> Option<Arc<Mutex<Spares>>> {
         Some(Arc::clone(&self.spares))
+    }
+
+    fn keeper(&self) -> Arc<dyn Keeper> {
+        match &self.store {
+            Some(store) => Arc::new(StoreKeeper(Arc::clone(store))),
+            None => Arc::new(HostKeeper),
+        }
     }
 
     fn submit(&mut self, slice: Slice) {

@@ -5,8 +5,10 @@ use super::session::{Progressing, Run, Session, Step};
 use super::sharing::Shares;
 use crate::error::MemoryError;
 use crate::memory::PAGE;
-use crate::shared::{LEAST, UNIT};
-use bus_schemas::{Code, Failure, OpRef, Parcel};
+use crate::shared::{LEAST, Slot, UNIT};
+use bus_schemas::{Code, Failure, OpRef};
+use device::{Chunk, Staged};
+use std::any::Any;
 use std::sync::Arc;
 
 /// Bytes written between two looks at who waits: a few hundred microseconds, pages touched for
@@ -21,7 +23,7 @@ enum Source<'s> {
     /// With its op.
     Sent(&'s [u8]),
     /// Ahead of it.
-    Staged(&'s Parcel),
+    Staged(&'s Staged),
 }
 
 impl<'s> Source<'s> {
@@ -30,9 +32,19 @@ impl<'s> Source<'s> {
         let (offset, len) = (offset as usize, len as usize);
         let (sent, staged) = match self {
             Self::Sent(bytes) => (Some(&bytes[offset..offset + len]), None),
-            Self::Staged(parcel) => (None, Some(parcel.slices(offset, len))),
+            Self::Staged(staged) => (None, Some(staged.slices(offset, len))),
         };
         sent.into_iter().chain(staged.into_iter().flatten())
+    }
+
+    /// The slot that what it has from an offset on is kept in.
+    fn slot(self, offset: u64) -> Option<Arc<Slot>> {
+        let Self::Staged(staged) = self else {
+            return None;
+        };
+        let chunk: Arc<dyn Chunk> = Arc::clone(staged.chunk_at(offset as usize)?);
+        let chunk: Arc<dyn Any + Send + Sync> = chunk;
+        chunk.downcast().ok()
     }
 }
 
@@ -96,7 +108,7 @@ impl Session {
         if let Step::Done = step {
             // Named once, so nobody needs it any more.
             let (_, staged) = progress.slice.transfers.swap_remove(index);
-            if let Ok(parcel) = Arc::try_unwrap(staged) {
+            if let Ok(Staged::Sent(parcel)) = Arc::try_unwrap(staged) {
                 run.spares().take_apart(parcel);
             }
         }
@@ -112,8 +124,10 @@ impl Session {
         source: Source<'_>,
         (address, bytes): (u64, u64),
     ) -> Result<Step, Failure> {
-        let may_share =
-            bytes >= UNIT && address.is_multiple_of(PAGE) && address < self.memory.internal_base();
+        let kept = matches!(source, Source::Staged(Staged::Kept(_)));
+        let may_share = (bytes >= UNIT || kept)
+            && address.is_multiple_of(PAGE)
+            && address < self.memory.internal_base();
         in_pieces(run, moved, (bytes, PIECE), |offset, len| {
             let mut done = 0;
             let whole = len / PAGE * PAGE;
@@ -124,7 +138,11 @@ impl Session {
                 let unit = (address + offset, whole);
                 let pieces = || source.slices(offset, whole);
                 let mut sharing = run.sharing.borrow_mut();
-                if sharing.take_in(&mut guest, run.neighbours, unit, pieces) {
+                let there = match source.slot(offset) {
+                    Some(slot) if sharing.take_kept(&mut guest, unit, &slot) => true,
+                    _ => sharing.take_in(&mut guest, run.neighbours, unit, pieces),
+                };
+                if there {
                     done = whole;
                 }
             }

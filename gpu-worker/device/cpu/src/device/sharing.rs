@@ -9,12 +9,13 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use bus_schemas::{SampleHash, SessionId};
-use device::SharingDomain;
+use device::{Chunk, SharingDomain};
 
 use crate::memory::Memory;
-use crate::shared::{Book, Index, Key, Looks, Pagemap, Parted, Place, Store, UNIT, mappings};
+use crate::shared::{Book, Index, Key, Looks, Pagemap, Parted, Place, Slot, Store, Unit, mappings};
 
 /// Units whose places are remembered: 32 GiB of copies.
 const NOTED: usize = 32 << 10;
@@ -60,8 +61,16 @@ fn equal<'p>(mut there: &[u8], pieces: impl Iterator<Item = &'p [u8]>) -> bool {
 /// What the host lends for it.
 #[derive(Debug)]
 struct Ground {
-    store: Store,
+    store: Arc<Store>,
     pagemap: Pagemap,
+}
+
+/// A slot that sessions show.
+#[derive(Debug)]
+struct Shown {
+    slot: Arc<Slot>,
+    /// What it is found by.
+    key: Key,
 }
 
 /// What the sessions of a device share.
@@ -73,8 +82,8 @@ pub(super) struct Sharing {
     book: Book,
     index: Index,
     looks: Looks,
-    /// What each slot in use was found by.
-    keys: BTreeMap<u32, Key>,
+    /// The slots that sessions show, by their numbers.
+    slots: BTreeMap<u32, Shown>,
     /// Units that their sessions have written and that became private: no weights.
     written: BTreeSet<(SessionId, u64)>,
     /// Units whose sessions' memory left the device.
@@ -90,7 +99,7 @@ impl Default for Sharing {
             book: Book::default(),
             index: Index::new(NOTED),
             looks: Looks::default(),
-            keys: BTreeMap::new(),
+            slots: BTreeMap::new(),
             written: BTreeSet::new(),
             parted: Parted::new(PARTED),
             spare: Vec::new(),
@@ -99,17 +108,15 @@ impl Default for Sharing {
 }
 
 impl Sharing {
-    /// Prepares for sessions that hold `capacity` bytes together, if it has not. Without the host's
-    /// help nothing is shared.
-    pub(super) fn begin(&mut self, capacity: u64) {
+    /// Prepares to share what lies in a store, if it has not. Without the host's help nothing is shared.
+    pub(super) fn begin(&mut self, store: Option<&Arc<Store>>) {
         if self.ground.is_some() {
             return;
         }
         // Each unit may split a mapping in two, and others in the process need some too.
         let most = mappings() / 4;
-        let slots = most.min(capacity / UNIT);
-        let ground = u32::try_from(slots).ok().and_then(|slots| {
-            let store = Store::new(slots)?;
+        let ground = store.and_then(|store| {
+            let store = Arc::clone(store);
             let pagemap = Pagemap::open()?;
             Some(Ground { store, pagemap })
         });
@@ -126,21 +133,8 @@ impl Sharing {
         (to, bytes): (u64, u64),
         pieces: impl Fn() -> P,
     ) -> bool {
-        if self.ground.is_none() {
-            return false;
-        }
-        for (address, unit) in self.book.within(guest.id, to..to + bytes) {
-            if (address, unit.bytes) == (to, bytes) && guest.has(to, bytes, pieces()) {
-                return true;
-            }
-            let inside = to <= address && address + unit.bytes <= to + bytes;
-            // One that is overwritten in part is private page by page.
-            if !inside || !self.part(guest, address) {
-                return false;
-            }
-        }
-        if self.written.contains(&(guest.id, to)) {
-            return false;
+        if let Some(there) = self.make_way(guest, (to, bytes), pieces()) {
+            return there;
         }
         let key = Key {
             domain: guest.domain,
@@ -166,6 +160,65 @@ impl Sharing {
         })
     }
 
+    /// A copy brings a unit that is kept in a slot: the first `bytes` of it. As [`Sharing::take_in`], and
+    /// nothing is compared.
+    pub(super) fn take_kept(
+        &mut self,
+        guest: &mut Guest<'_>,
+        (to, bytes): (u64, u64),
+        slot: &Arc<Slot>,
+    ) -> bool {
+        let ground = self.ground.as_ref();
+        let here = ground.is_some_and(|ground| Arc::ptr_eq(&ground.store, slot.store()));
+        let unit = slot.bytes().get(..bytes as usize);
+        let Some(unit) = unit.filter(|_| here && slot.domain() == Some(guest.domain)) else {
+            return false;
+        };
+        let pieces = || std::iter::once(unit);
+        if let Some(there) = self.make_way(guest, (to, bytes), pieces()) {
+            return there;
+        }
+        let number = slot.number();
+        if !self.show(guest, (to, bytes), number) {
+            return false;
+        }
+        let key = Key {
+            domain: guest.domain,
+            bytes,
+            print: SampleHash::of(pieces()),
+        };
+        self.index.note(key, Place::Slot(number));
+        let slot = Arc::clone(slot);
+        self.slots.entry(number).or_insert(Shown { slot, key });
+        true
+    }
+
+    /// Makes way for a unit at the address `to`. Gives whether its bytes lie there, where no more is to
+    /// be done for it: they do, or they are to be written as ever.
+    fn make_way<'p>(
+        &mut self,
+        guest: &mut Guest<'_>,
+        (to, bytes): (u64, u64),
+        pieces: impl Iterator<Item = &'p [u8]>,
+    ) -> Option<bool> {
+        if self.ground.is_none() {
+            return Some(false);
+        }
+        let shown = self.book.within(guest.id, to..to + bytes);
+        let same = |(address, unit): &(u64, Unit)| (*address, unit.bytes) == (to, bytes);
+        if shown.iter().any(same) && guest.has(to, bytes, pieces) {
+            return Some(true);
+        }
+        for (address, unit) in shown {
+            let inside = to <= address && address + unit.bytes <= to + bytes;
+            // One that is overwritten in part is private page by page.
+            if !inside || !self.part(guest, address) {
+                return Some(false);
+            }
+        }
+        self.written.contains(&(guest.id, to)).then_some(false)
+    }
+
     /// Shows a slot, if it has these bytes; none if not.
     fn in_slot<'p, P: Iterator<Item = &'p [u8]>>(
         &mut self,
@@ -174,9 +227,9 @@ impl Sharing {
         (to, bytes): (u64, u64),
         pieces: &impl Fn() -> P,
     ) -> Option<bool> {
-        let ground = self.ground.as_ref()?;
-        let equal = equal(ground.store.bytes(slot, bytes), pieces());
-        equal.then(|| self.show(guest, (to, bytes), slot))
+        let shown = self.slots.get(&slot)?;
+        let there = shown.slot.bytes().get(..bytes as usize)?;
+        equal(there, pieces()).then(|| self.show(guest, (to, bytes), slot))
     }
 
     /// Shares with another place of the same session, if that has these bytes; none if not.
@@ -210,20 +263,21 @@ impl Sharing {
         (key, to): (&Key, u64),
         pieces: impl Iterator<Item = &'p [u8]>,
     ) -> bool {
-        let Some(ground) = &mut self.ground else {
+        let Some(ground) = &self.ground else {
             return false;
         };
-        let Some(slot) = ground.store.keep(pieces) else {
+        let Some(slot) = ground.store.keep(Some(guest.domain), pieces) else {
             return false;
         };
-        if !self.show(guest, (to, key.bytes), slot) {
-            self.free(slot);
+        let number = slot.number();
+        if !self.show(guest, (to, key.bytes), number) {
             return false;
         }
-        self.keys.insert(slot, *key);
-        self.index.note(*key, Place::Slot(slot));
+        let (slot, key) = (Arc::new(slot), *key);
+        self.slots.insert(number, Shown { slot, key });
+        self.index.note(key, Place::Slot(number));
         if let Some((other, at)) = other {
-            self.show(other, (at, key.bytes), slot);
+            self.show(other, (at, key.bytes), number);
         }
         true
     }
@@ -272,13 +326,10 @@ impl Sharing {
 
     /// Nobody shows a slot any more.
     fn free(&mut self, slot: u32) {
-        if let Some(key) = self.keys.remove(&slot)
+        if let Some(Shown { key, .. }) = self.slots.remove(&slot)
             && self.index.get(&key) == Some(Place::Slot(slot))
         {
             self.index.forget(&key);
-        }
-        if let Some(ground) = &mut self.ground {
-            ground.store.free(slot);
         }
     }
 

@@ -269,13 +269,13 @@ mod tests {
     #[test]
     fn what_is_shown_from_elsewhere_stays() {
         let mut memory = memory();
-        let mut store = Store::new(1).expect("a file in memory");
+        let store = Store::new(1).expect("a file in memory");
         let unit = vec![5; UNIT as usize];
-        let slot = store.keep([&unit[..]].into_iter()).expect("room");
+        let slot = store.keep(None, [&unit[..]].into_iter()).expect("room");
         memory.alloc(BASE, 3 * UNIT).expect("room");
         memory.fill(BASE, 9, 1, 3 * UNIT).expect("allocated");
         let at = BASE + UNIT;
-        assert!(memory.show(at, UNIT, store.file(), Store::offset(slot)));
+        assert!(memory.show(at, UNIT, store.file(), Store::offset(slot.number())));
         assert!(!memory.show(at, UNIT, store.file(), 0), "it is shown there");
         assert_eq!(memory.resident(), 2 * UNIT);
         let out = take_all(&mut memory);

@@ -13,12 +13,14 @@ mod parted;
 mod store;
 mod written;
 
-pub(crate) use book::Book;
+pub(crate) use book::{Book, Unit};
 pub(crate) use index::{Index, Key, Place};
 pub(crate) use looks::Looks;
 pub(crate) use parted::Parted;
-pub(crate) use store::Store;
+pub(crate) use store::{Slot, Store, StoreKeeper};
 pub(crate) use written::Pagemap;
+
+use std::sync::Arc;
 
 use crate::memory::PAGE;
 
@@ -26,6 +28,13 @@ use crate::memory::PAGE;
 pub(crate) const UNIT: u64 = 1 << 20;
 /// Bytes of the smallest last unit: each costs the host a mapping, which has to be worth it.
 pub(crate) const LEAST: u64 = 16 * PAGE;
+
+/// The store of a device whose sessions hold `capacity` bytes together; none where the host does not
+/// help. There is room for as much again that none of them shows.
+pub(crate) fn store(capacity: u64) -> Option<Arc<Store>> {
+    let slots = (capacity / UNIT).saturating_mul(2).min(mappings() / 2);
+    Store::new(u32::try_from(slots).ok()?)
+}
 
 /// Mappings that a process may have on this host.
 pub(crate) fn mappings() -> u64 {

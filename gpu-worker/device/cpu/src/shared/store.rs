@@ -1,6 +1,6 @@
 //! The store of shared units: a file in memory, in slots of a unit.
 //!
-//! A slot is written once, before anybody shows it, and not again while anybody does. Sessions show
+//! A slot is written once, before anybody has it, and not again while anybody does. Sessions show
 //! it by private mappings, so that a write to one of its pages gives the writer a page of its own.
 
 #![expect(unsafe_code, reason = "a mapped view of the file, and holes in it")]
@@ -10,11 +10,14 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use device::{Chunk, HostKeeper, Keeper, SharingDomain};
 
 use super::UNIT;
 use crate::memory::PAGE;
 
-/// The slots of one device.
+/// The slots of one device. Any thread may fill one.
 #[derive(Debug)]
 pub(crate) struct Store {
     file: File,
@@ -22,6 +25,11 @@ pub(crate) struct Store {
     view: NonNull<u8>,
     /// Slots that there can be.
     most: u32,
+    slots: Mutex<Slots>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
     /// Slots that the file is long enough for.
     end: u32,
     free: BTreeSet<u32>,
@@ -29,10 +37,22 @@ pub(crate) struct Store {
 
 // SAFETY: the view is this value's own and only read through it.
 unsafe impl Send for Store {}
+// SAFETY: what is read through the view is a slot in use, which nobody writes.
+unsafe impl Sync for Store {}
+
+/// A slot in use. When the last that has it lets go of it, its memory is the host's again.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    store: Arc<Store>,
+    number: u32,
+    bytes: usize,
+    /// Whose sessions may share it.
+    domain: Option<SharingDomain>,
+}
 
 impl Store {
     /// A store of `most` slots; none where the host does not let us.
-    pub(crate) fn new(most: u32) -> Option<Self> {
+    pub(crate) fn new(most: u32) -> Option<Arc<Self>> {
         // SAFETY: asks for a number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         if u64::try_from(page) != Ok(PAGE) || most == 0 {
@@ -61,45 +81,56 @@ impl Store {
         if view == libc::MAP_FAILED {
             return None;
         }
-        Some(Self {
+        Some(Arc::new(Self {
             file,
             view: NonNull::new(view.cast())?,
             most,
-            end: 0,
-            free: BTreeSet::new(),
-        })
+            slots: Mutex::default(),
+        }))
     }
 
-    /// Keeps a unit, given in pieces of a unit at most together, in a slot; none where there is no
-    /// room.
-    pub(crate) fn keep<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>) -> Option<u32> {
-        let slot = match self.free.pop_first() {
-            Some(slot) => slot,
-            None => self.lengthen()?,
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a unit, given in pieces of a unit at most together, in a slot for sessions of a domain; none
+    /// where there is no room.
+    pub(crate) fn keep<'a>(
+        self: &Arc<Self>,
+        domain: Option<SharingDomain>,
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> Option<Slot> {
+        let mut slot = Slot {
+            store: Arc::clone(self),
+            number: self.take()?,
+            bytes: 0,
+            domain,
         };
-        let mut at = Self::offset(slot);
         for piece in pieces {
-            if self.file.write_all_at(piece, at).is_err() {
-                self.free(slot);
-                return None;
-            }
-            at += piece.len() as u64;
+            let at = Self::offset(slot.number) + slot.bytes as u64;
+            self.file.write_all_at(piece, at).ok()?;
+            slot.bytes += piece.len();
         }
         Some(slot)
     }
 
-    fn lengthen(&mut self) -> Option<u32> {
-        let slot = self.end;
+    /// A slot that nobody has.
+    fn take(&self) -> Option<u32> {
+        let mut slots = self.slots();
+        if let Some(slot) = slots.free.pop_first() {
+            return Some(slot);
+        }
+        let slot = slots.end;
         if slot == self.most {
             return None;
         }
         self.file.set_len(Self::offset(slot + 1)).ok()?;
-        self.end += 1;
+        slots.end += 1;
         Some(slot)
     }
 
-    /// Nobody shows a slot any more: its memory goes back to the host.
-    pub(crate) fn free(&mut self, slot: u32) {
+    /// Nobody has a slot any more: its memory goes back to the host.
+    fn free(&self, slot: u32) {
         let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (Ok(at), Ok(bytes)) = (Self::offset(slot).try_into(), UNIT.try_into()) else {
             return;
@@ -107,21 +138,7 @@ impl Store {
         // SAFETY: the descriptor is ours. Whoever still showed the slot would see zeros, and
         // nobody does. Where the host refuses, the memory stays until the slot is used again.
         unsafe { libc::fallocate(self.file.as_raw_fd(), hole, at, bytes) };
-        self.free.insert(slot);
-    }
-
-    /// The first `bytes` of a slot that is in use.
-    pub(crate) fn bytes(&self, slot: u32, bytes: u64) -> &[u8] {
-        assert!(
-            slot < self.end && bytes <= UNIT,
-            "slot {slot} of {}",
-            self.end
-        );
-        // SAFETY: within the view and within the file; a slot in use is not written.
-        unsafe {
-            let at = self.view.as_ptr().add(Self::offset(slot) as usize);
-            std::slice::from_raw_parts(at, bytes as usize)
-        }
+        self.slots().free.insert(slot);
     }
 
     /// What to map, for [`crate::memory::Memory::show`].
@@ -145,6 +162,58 @@ impl Drop for Store {
     }
 }
 
+impl Slot {
+    /// Its number in its store.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The store that it is in.
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Whose sessions may share it.
+    pub(crate) fn domain(&self) -> Option<SharingDomain> {
+        self.domain
+    }
+}
+
+impl Chunk for Slot {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: within the view, and within the file, which never gets shorter; a slot in use is not
+        // written.
+        unsafe {
+            let offset = Store::offset(self.number) as usize;
+            std::slice::from_raw_parts(self.store.view.as_ptr().add(offset), self.bytes)
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.store.free(self.number);
+    }
+}
+
+/// Keeps chunks in the device's store, and what finds no room there in memory of the process.
+#[derive(Debug)]
+pub(crate) struct StoreKeeper(pub(crate) Arc<Store>);
+
+impl Keeper for StoreKeeper {
+    fn keep(
+        &self,
+        domain: Option<SharingDomain>,
+        pieces: &mut dyn Iterator<Item = &[u8]>,
+    ) -> Arc<dyn Chunk> {
+        let pieces: Vec<_> = pieces.collect();
+        match self.0.keep(domain, pieces.iter().copied()) {
+            Some(slot) => Arc::new(slot),
+            None => HostKeeper.keep(domain, &mut pieces.into_iter()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt;
@@ -153,19 +222,25 @@ mod tests {
 
     #[test]
     fn slots_are_used_again_and_their_memory_goes() {
-        let mut store = Store::new(3).expect("a file in memory");
+        let store = Store::new(3).expect("a file in memory");
         let unit = |of: u8| vec![of; UNIT as usize];
-        let stored = |store: &Store| store.file.metadata().expect("of a file").blocks() * 512;
+        let stored = || store.file.metadata().expect("of a file").blocks() * 512;
+        let keep = |bytes: &[u8], piece| store.keep(None, bytes.chunks(piece));
         let (a, b, c) = (unit(1), unit(2), unit(3));
-        assert_eq!(store.keep(a.chunks(1_000)), Some(0));
-        assert_eq!(store.keep(b.chunks(1 << 20)), Some(1));
-        assert_eq!(store.keep(c[..8_192].chunks(4_096)), Some(2));
-        assert_eq!(store.keep(a.chunks(4_096)), None, "it is full");
-        assert!(store.bytes(0, UNIT) == a && store.bytes(1, UNIT) == b);
-        assert_eq!(stored(&store), 2 * UNIT + 8_192);
-        store.free(0);
-        assert_eq!(stored(&store), UNIT + 8_192);
-        assert_eq!(store.keep(c.chunks(1 << 20)), Some(0));
-        assert!(store.bytes(0, UNIT) == c && store.bytes(1, UNIT) == b);
+        let first = keep(&a, 1_000).expect("room");
+        let second = keep(&b, 1 << 20).expect("room");
+        let third = keep(&c[..8_192], 4_096).expect("room");
+        assert_eq!([&first, &second, &third].map(Slot::number), [0, 1, 2]);
+        assert!(keep(&a, 4_096).is_none(), "it is full");
+        // What finds no room there is kept all the same.
+        let keeper = StoreKeeper(Arc::clone(&store));
+        assert!(keeper.keep(None, &mut a.chunks(77_777)).bytes() == a);
+        assert!(first.bytes() == a && second.bytes() == b && third.bytes() == &c[..8_192]);
+        assert_eq!(stored(), 2 * UNIT + 8_192);
+        drop(first);
+        assert_eq!(stored(), UNIT + 8_192);
+        let again = keep(&c, 1 << 20).expect("room");
+        assert_eq!(again.number(), 0);
+        assert!(again.bytes() == c && second.bytes() == b);
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus_schemas::{ModuleHash, Op, Parcel, SessionId};
-use device::{Device, Moved, SharingDomain, Slice};
+use bus_schemas::{ModuleHash, Op, SessionId};
+use device::{Device, Moved, SharingDomain, Slice, Staged};
 use device_conformance::{TestProgram, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 use device_swap::{SwapConfig, SwapFile, SwapSpace};
@@ -118,7 +118,7 @@ impl Floor {
         }
         let mut slice = program.slice(&[(op, if staged { &[] } else { payload })]);
         if staged {
-            slice.transfers.push((1, Arc::new(Parcel::from(payload))));
+            slice.transfers.push((1, Arc::new(Staged::from(payload))));
         }
         self.finish(slice)
     }

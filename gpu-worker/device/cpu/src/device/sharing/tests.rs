@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::super::session::{Session, Sessions};
 use super::*;
 use crate::memory::PhysicalMemory;
+use crate::shared::UNIT;
 
 /// A session with eight mebibytes at its window's start, in which it may share with all.
 fn session(n: u64) -> Session {
@@ -55,10 +56,10 @@ fn without_the_hosts_help_nothing_is_shared() {
     let (mut sharing, sessions) = (Sharing::default(), two());
     assert!(!copy_to_both(&mut sharing, &sessions, 0, 1));
     // A device too small for a unit has no store either.
-    sharing.begin(UNIT - 1);
+    sharing.begin(crate::shared::store(UNIT - 1).as_ref());
     assert!(!copy_to_both(&mut sharing, &sessions, 1, 2));
     assert_eq!(sharing.saved(), 0);
-    sharing.begin(64 * UNIT);
+    sharing.begin(Store::new(64).as_ref());
     assert!(copy_to_both(&mut sharing, &sessions, 2, 3));
     assert_eq!(sharing.saved(), UNIT);
 }
@@ -66,7 +67,7 @@ fn without_the_hosts_help_nothing_is_shared() {
 #[test]
 fn no_more_units_than_there_may_be_mappings() {
     let (mut sharing, sessions) = (Sharing::default(), two());
-    sharing.begin(64 * UNIT);
+    sharing.begin(Store::new(64).as_ref());
     sharing.most = 3;
     assert!(copy_to_both(&mut sharing, &sessions, 0, 1));
     assert_eq!(sharing.saved(), UNIT);
@@ -76,7 +77,7 @@ fn no_more_units_than_there_may_be_mappings() {
     assert!(!copy_to_both(&mut sharing, &sessions, 2, 3));
     assert!(!copy_to_both(&mut sharing, &sessions, 3, 4));
     assert_eq!((sharing.saved(), sharing.book.len()), (UNIT, 3));
-    assert_eq!(sharing.keys.len(), 2, "slots that nobody shows are free");
+    assert_eq!(sharing.slots.len(), 2, "slots that nobody shows are free");
     let charges = [1, 2].map(|n| sharing.charge(SessionId(n), 8 * UNIT));
     assert_eq!(charges.iter().sum::<u64>(), 15 * UNIT);
     // With room again, sharing goes on.
@@ -88,7 +89,7 @@ fn no_more_units_than_there_may_be_mappings() {
 #[test]
 fn a_full_store_is_no_error() {
     let (mut sharing, sessions) = (Sharing::default(), two());
-    sharing.begin(2 * UNIT);
+    sharing.begin(Store::new(2).as_ref());
     assert!(copy_to_both(&mut sharing, &sessions, 0, 1));
     assert!(copy_to_both(&mut sharing, &sessions, 1, 2));
     assert!(!copy_to_both(&mut sharing, &sessions, 2, 3));
