@@ -61,6 +61,7 @@ known! {
     "worker.swap_dir" = "", "directory of that file, which has no name in it";
     "worker.swap_idle" = "1s", "a session that ran nothing for so long leaves the device before others do";
     "worker.share" = "tenant", "whose sessions on a CPU device keep bytes that they hold alike in memory once: all, tenant (those of one tenant) or off";
+    "worker.chunk_memory" = "1GiB", "the host's memory for copies that no session uses any more: programs need not send them again; 0MiB keeps none";
     "worker.metering" = "1s", "time between two blocks of a worker's usage: a worker that is killed may leave so much unreported";
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
     "worker.engine" = "native", "what runs kernels on the CPU device: native or interpreter";

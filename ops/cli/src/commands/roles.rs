@@ -126,6 +126,9 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
             "E-CONFIG-VALUE: worker.metering must be more than 0: 1s is usual".into()
         ));
     }
+    if let Some(bytes) = settings.bytes("worker.chunk_memory")? {
+        worker.chunk_memory = bytes;
+    }
     worker.overcommit = settings.number("worker.overcommit")?;
     if !(100..=MOST_OVERCOMMIT).contains(&worker.overcommit) {
         bail!(UsageError(format!(

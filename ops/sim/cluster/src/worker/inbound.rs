@@ -63,8 +63,9 @@ impl<D: SimDevice> WorkerNode<D> {
                     self.event(io, None, event);
                 }
             }
-            // The simulated programs do not ask for memory before they allocate it.
-            ToWorker::Memory => {}
+            // The simulated programs do not ask for memory before they allocate it, and send all bytes of
+            // their copies.
+            ToWorker::Memory | ToWorker::Offer => {}
             ToWorker::Data => {
                 if let Ok(chunk) = decode::<DataChunk<'_>>(bytes) {
                     self.chunk(io, tenant, session, &chunk);

@@ -1,0 +1,283 @@
+//! Copies whose bytes a worker holds already are not sent again; a hash alone opens nothing; what is kept
+//! is bounded. What goes over the bus is counted by a connection of its own.
+
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use async_nats::{Client as Bus, ConnectOptions};
+use bus_schemas::subject::{ToClient, ToWorker};
+use bus_schemas::{
+    Code, ContentHash, CopyOffer, DataChunk, WIRE_VERSION, WorkerAck, decode, encode, limits,
+};
+use client_agent::{Client, Session, Settings};
+use futures_util::StreamExt;
+
+use crate::loaded::{LoadedCluster, SOON, plan};
+
+const MIB: usize = 1 << 20;
+/// No whole number of chunks, and none of pages.
+const BYTES: usize = 9 * MIB + 300_001;
+
+/// Bytes of which no two pages are alike.
+fn weights(seed: u32, bytes: usize) -> Vec<u8> {
+    let words = (0..bytes.div_ceil(4) as u32).map(|at| (at ^ seed).wrapping_mul(0x9e37_79b9));
+    let mut all: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+    all.truncate(bytes);
+    all
+}
+
+/// A program that has copied something.
+struct Program {
+    session: Session,
+    at: u64,
+    _client: Client,
+}
+
+impl Program {
+    fn start(settings: Settings, bytes: &[u8]) -> Self {
+        let client = Client::connect(settings).expect("a broker");
+        let session = client.open().expect("a session");
+        let at = session.alloc(bytes.len() as u64).expect("memory");
+        session.copy_in(at, bytes).expect("copied");
+        session.sync().expect("it is there");
+        Self {
+            session,
+            at,
+            _client: client,
+        }
+    }
+
+    fn read(&self, bytes: usize) -> Vec<u8> {
+        let mut there = vec![0; bytes];
+        self.session.copy_out(self.at, &mut there).expect("read");
+        there
+    }
+}
+
+/// Bytes of copies that have gone over the bus.
+struct Sent(Arc<AtomicU64>);
+
+impl Sent {
+    /// Counts from now on.
+    async fn count(loaded: &LoadedCluster) -> Self {
+        let credentials = loaded.demo.cluster.broker.credentials();
+        let login = credentials.cluster_user.clone().expect("a login of roles");
+        let options = ConnectOptions::with_user_and_password(login.user, login.password);
+        let bus: Bus = options.connect(&credentials.url).await.expect("a broker");
+        let all = format!("wl.v1.{}.t.*.up.w.*.*.data", credentials.cluster);
+        let mut chunks = bus.subscribe(all).await.expect("a subscription");
+        bus.flush().await.expect("it counts");
+        let sum = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&sum);
+        tokio::spawn(async move {
+            while let Some(message) = chunks.next().await {
+                counted.fetch_add(message.payload.len() as u64, Ordering::Relaxed);
+            }
+        });
+        Self(sum)
+    }
+
+    /// What has gone since this was last asked.
+    async fn take(&self) -> usize {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        self.0.swap(0, Ordering::Relaxed) as usize
+    }
+}
+
+/// Does what blocks beside the test's own tasks.
+async fn start(loaded: &LoadedCluster, tenant: &str, bytes: &[u8]) -> Program {
+    let (settings, bytes) = (loaded.login(tenant), bytes.to_vec());
+    let program = tokio::task::spawn_blocking(move || Program::start(settings, &bytes));
+    program.await.expect("it ends")
+}
+
+async fn cluster(settings: &[(&str, &str)]) -> LoadedCluster {
+    let plans = [plan("a", "search", 1), plan("b", "search", 1)];
+    let settings = [&[("worker.device", "cpu")], settings].concat();
+    LoadedCluster::idle(1, 1, &plans, &settings).await
+}
+
+#[tokio::test]
+async fn what_a_tenant_has_sent_is_not_sent_again() {
+    let loaded = cluster(&[]).await;
+    let sent = Sent::count(&loaded).await;
+    let all = weights(1, BYTES);
+    let first = start(&loaded, "a", &all).await;
+    assert!(sent.take().await >= BYTES, "nobody has them");
+    // One byte is another: its chunk is sent.
+    let mut changed = all.clone();
+    changed[3 * MIB + 77] ^= 1;
+    let second = start(&loaded, "a", &changed).await;
+    let bytes = sent.take().await;
+    assert!((MIB..MIB + 4_096).contains(&bytes), "{bytes} sent");
+    assert!(second.read(BYTES) == changed && first.read(BYTES) == all);
+    // What one writes, the others do not see, nor those who come later.
+    let filled = second.session.set(second.at, 5 * MIB as u64, 7, 1);
+    filled.expect("filled");
+    second.session.sync().expect("done");
+    drop(first);
+    let third = start(&loaded, "a", &all).await;
+    assert!(sent.take().await < 4_096, "the worker has them");
+    changed[..5 * MIB].fill(7);
+    assert!(third.read(BYTES) == all && second.read(BYTES) == changed);
+    // To the same place again: batches of data are not worth the question, and are right.
+    third.session.copy_in(third.at, &changed).expect("copied");
+    third.session.sync().expect("done");
+    assert!(sent.take().await >= BYTES);
+    assert!(third.read(BYTES) == changed);
+    // Another tenant's are its own.
+    let other = start(&loaded, "b", &all).await;
+    assert!(
+        sent.take().await >= BYTES,
+        "answered from what another sent"
+    );
+    assert!(other.read(BYTES) == all);
+    // After all of them have gone, too.
+    for program in [second, third, other] {
+        program.session.close().expect("closed");
+    }
+    let last = start(&loaded, "a", &all).await;
+    assert!(sent.take().await < 4_096 && last.read(BYTES) == all);
+}
+
+#[tokio::test]
+async fn tenants_that_share_send_every_byte_and_it_is_stored_once() {
+    let loaded = cluster(&[("worker.share", "all")]).await;
+    let sent = Sent::count(&loaded).await;
+    let all = weights(2, BYTES);
+    let one = start(&loaded, "a", &all).await;
+    let other = start(&loaded, "b", &all).await;
+    assert!(sent.take().await >= 2 * BYTES, "a hash is no proof");
+    let stored = memory(&loaded);
+    assert!(
+        stored <= BYTES as u64 * 11 / 10,
+        "{stored} bytes are stored"
+    );
+    assert!(one.read(BYTES) == all && other.read(BYTES) == all);
+}
+
+/// Bytes of the files in memory that the worker's device and its chunks are.
+fn memory(loaded: &LoadedCluster) -> u64 {
+    let worker = loaded.demo.cluster.workers[0].pid();
+    let files = std::fs::read_dir(format!("/proc/{worker}/fd")).expect("a process");
+    let paths = files.filter_map(|file| Some(file.ok()?.path()));
+    let bytes = paths.filter_map(|file| {
+        let target = std::fs::read_link(&file).ok()?;
+        let is_its = target.to_string_lossy().contains("memfd:warploom");
+        let found = std::fs::metadata(&file).ok().filter(|_| is_its)?;
+        Some(found.blocks() * 512)
+    });
+    bytes.sum()
+}
+
+#[tokio::test]
+async fn what_no_session_uses_any_more_is_kept_within_its_limit() {
+    let loaded = cluster(&[("worker.chunk_memory", "4MiB")]).await;
+    let sent = Sent::count(&loaded).await;
+    for seed in 0..3 {
+        let program = start(&loaded, "a", &weights(seed, BYTES)).await;
+        program.session.close().expect("closed");
+    }
+    // The last copy's end makes room for nobody, so the limit is looked at when something comes.
+    let small = start(&loaded, "a", &weights(9, 300_000)).await;
+    let until = Instant::now() + SOON;
+    while memory(&loaded) > 5 * MIB as u64 {
+        assert!(Instant::now() < until, "{} bytes stay", memory(&loaded));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    sent.take().await;
+    let again = start(&loaded, "a", &weights(2, BYTES)).await;
+    let bytes = sent.take().await;
+    let kept = BYTES - bytes.min(BYTES);
+    assert!((MIB..=4 * MIB).contains(&kept), "{kept} were kept");
+    assert!(again.read(BYTES) == weights(2, BYTES));
+    drop(small);
+}
+
+/// The answers to an offer that a session by hand makes, then what comes of the bytes that it sends.
+async fn offers(
+    loaded: &LoadedCluster,
+    tenant: &str,
+    named: &[u8],
+    sends: &[u8],
+) -> (u64, Option<Code>) {
+    let (client, subjects, opened) = loaded.join(tenant).await;
+    let name = tenant.parse().expect("a tenant");
+    let to = |what| subjects.to_worker(&name, opened.incarnation, opened.session, what);
+    let acks = subjects.to_client(&name, opened.session, ToClient::Worker);
+    let mut acks = client.subscribe(acks).await.expect("a subscription");
+    let hash = ContentHash::of([named]);
+    let offer = CopyOffer {
+        v: WIRE_VERSION,
+        transfer: 1,
+        total: named.len() as u64,
+        hashes: &hash.0,
+    };
+    let (mut held, mut failure, until) = (None, None, Instant::now() + SOON);
+    while Instant::now() < until && (held.is_none() || failure.is_none()) {
+        if held.is_none() {
+            let offer = encode(&offer).into();
+            client
+                .publish(to(ToWorker::Offer), offer)
+                .await
+                .expect("sent");
+        }
+        let pause = Duration::from_millis(500);
+        while let Ok(Some(message)) = tokio::time::timeout(pause, acks.next()).await {
+            let ack: WorkerAck<'_> = decode(&message.payload).expect("an acknowledgement");
+            if let Some(answer) = ack.held.iter().find(|answer| answer.transfer == 1) {
+                held = Some(answer.chunks);
+            }
+            failure = failure.or(ack.failure.map(|failure| failure.code));
+            if held.is_some() {
+                break;
+            }
+        }
+        if held.is_some() {
+            for (index, part) in sends.chunks(limits::CHUNK_BYTES).enumerate() {
+                let chunk = DataChunk {
+                    v: WIRE_VERSION,
+                    transfer: 1,
+                    total: named.len() as u64,
+                    offset: (index * limits::CHUNK_BYTES) as u64,
+                    hash: &[],
+                    bytes: part,
+                };
+                let chunk = encode(&chunk).into();
+                client
+                    .publish(to(ToWorker::Data), chunk)
+                    .await
+                    .expect("sent");
+            }
+            if sends.is_empty() {
+                break;
+            }
+        }
+    }
+    (held.expect("an answer"), failure)
+}
+
+#[tokio::test]
+async fn a_hash_is_no_proof_and_a_lie_about_bytes_ends_its_session() {
+    let loaded = cluster(&[("worker.share", "all")]).await;
+    let secret = weights(3, MIB);
+    let owner = start(&loaded, "a", &secret).await;
+    // Another tenant knows the hash and has not the bytes.
+    assert_eq!(offers(&loaded, "b", &secret, &[]).await, (0, None));
+    assert_eq!(offers(&loaded, "a", &secret, &[]).await.0, 1, "its own");
+    // It sends others under that hash: they are kept as nothing, and its session fails.
+    let lie = weights(4, MIB);
+    let (held, failure) = offers(&loaded, "b", &secret, &lie).await;
+    assert_eq!((held, failure), (0, Some(Code::Protocol)));
+    assert_eq!(offers(&loaded, "b", &secret, &[]).await.0, 0);
+    assert!(owner.read(MIB) == secret);
+    let honest = start(&loaded, "b", &secret).await;
+    assert!(honest.read(MIB) == secret);
+    assert_eq!(
+        offers(&loaded, "b", &secret, &[]).await.0,
+        1,
+        "it has sent them"
+    );
+}
