@@ -99,6 +99,12 @@ impl Session {
         self.channel.free(address)
     }
 
+    /// Bytes that the session's connection has sent to the broker so far.
+    #[must_use]
+    pub fn bytes_sent(&self) -> u64 {
+        self.channel.bytes_sent()
+    }
+
     /// Copies `bytes` to the device. They are taken at the call.
     ///
     /// # Errors

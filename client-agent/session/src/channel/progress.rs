@@ -1,6 +1,7 @@
 //! The progress of a session, and waiting for its end.
 
 use std::future::Future;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,11 @@ impl SessionChannel {
     #[must_use]
     pub fn last(&self) -> OpNumber {
         self.lock().outbox.last()
+    }
+
+    /// Bytes that the connection has sent so far.
+    pub(crate) fn bytes_sent(&self) -> u64 {
+        self.client.statistics().out_bytes.load(Ordering::Relaxed)
     }
 
     /// Every op through this one has reached the worker, as far as it has said.

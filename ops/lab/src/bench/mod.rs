@@ -29,6 +29,7 @@ mod takeover;
 mod throughput;
 mod token;
 mod torch;
+mod weights;
 
 use anyhow::{Result, bail};
 use comfy_table::Table;
@@ -122,7 +123,10 @@ async fn clusters(
     match name {
         "bus" => bus::bus(reps, settings, wanted, tell).await,
         "client" => client::client(reps, settings, wanted, tell).await,
-        "memory" => swapping::swapping(reps, settings, wanted, tell).await,
+        "memory" => {
+            weights::weights(reps, settings, &wanted, &mut tell).await?;
+            swapping::swapping(reps, settings, wanted, tell).await
+        }
         "order" => {
             order::clusters(reps, settings, &wanted, &mut tell).await?;
             chat::chat(reps, settings, wanted, tell).await
@@ -146,6 +150,7 @@ fn metrics_of_all() -> impl Iterator<Item = (&'static str, &'static Spec)> {
             .flatten(),
     );
     bus.chain(client.into_iter().flatten().map(|spec| ("client", spec)))
+        .chain(weights::METRICS.iter().map(|spec| ("memory", spec)))
         .chain(swapping::METRICS.iter().map(|spec| ("memory", spec)))
         .chain(order.map(|spec| ("order", spec)))
         .chain(ptx.map(|spec| ("ptx", spec)))
