@@ -7,6 +7,7 @@
 
 mod feed;
 mod interrupt;
+mod sharing_domain;
 mod slice;
 mod staged;
 mod watch;
@@ -21,6 +22,7 @@ use bus_schemas::{
 
 pub use feed::{Feed, Gate};
 pub use interrupt::Interrupt;
+pub use sharing_domain::SharingDomain;
 pub use slice::{OpSpan, Slice};
 pub use staged::{Chunk, HostKeeper, Keeper, Staged};
 pub use watch::{Halt, Unwatched, Watch};
@@ -225,11 +227,6 @@ pub trait Compiler: Send + Sync {
     /// As [`Device::forget`].
     fn forget(&self, hash: ModuleHash);
 }
-
-/// Sessions that may share memory with one another: those of one domain. What a session reads is its
-/// own bytes in any case; whether others hold the same can be learnt from time and charges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SharingDomain(pub u64);
 
 /// A device, owned by one thread.
 pub trait Device: Send {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bus_schemas::limits::CONTENT_BYTES;
 use bus_schemas::{Parcel, SampleHash};
 
-use crate::SharingDomain;
+use crate::sharing_domain::SharingDomain;
 
 /// Bytes that do not change: [`CONTENT_BYTES`] of them, or fewer where they end a copy.
 pub trait Chunk: Any + Debug + Send + Sync {

@@ -6,6 +6,7 @@ mod inbound;
 mod memory;
 mod offers;
 mod outbound;
+mod places;
 mod progress;
 mod state;
 

@@ -4,8 +4,6 @@
 //! again, and are new each time. So only the first copy to a place is offered: the question takes a
 //! message to the worker and back, and hashes of all bytes.
 
-use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::MutexGuard;
 use std::task::Poll;
 
@@ -15,29 +13,6 @@ use client_agent_core::{Event, Outbox, PushError};
 use super::outbound::{SessionChannel, refusal};
 use super::state::Inner;
 use crate::error::ClientError;
-
-/// Places that are remembered, at most: after so many all count as new.
-const PLACES: usize = 1 << 16;
-
-/// The addresses that large copies went to.
-#[derive(Debug, Default)]
-pub(super) struct Places(BTreeSet<u64>);
-
-impl Places {
-    /// A copy goes to an address; whether it is the first.
-    fn is_first(&mut self, address: u64) -> bool {
-        if self.0.len() >= PLACES {
-            self.0.clear();
-        }
-        self.0.insert(address)
-    }
-
-    /// An allocation is freed: whatever comes there next is new.
-    pub(super) fn forget(&mut self, range: Range<u64>) {
-        let mut rest = self.0.split_off(&range.start);
-        self.0.append(&mut rest.split_off(&range.end));
-    }
-}
 
 impl SessionChannel {
     /// Copies bytes to an address of the session's, in pieces. They are taken at the call.
@@ -149,23 +124,5 @@ impl SessionChannel {
                 Err(other) => return Err(refusal(other)),
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_first_copy_to_a_place_is_offered_until_that_is_freed() {
-        let mut places = Places::default();
-        for address in [100, 200, 300] {
-            assert!(places.is_first(address) && !places.is_first(address));
-        }
-        places.forget(150..300);
-        assert_eq!(
-            [100, 200, 300].map(|address| places.is_first(address)),
-            [false, true, false]
-        );
     }
 }

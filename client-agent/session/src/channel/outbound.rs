@@ -21,7 +21,7 @@ use client_agent_core::{
 };
 use tokio::sync::Notify;
 
-use super::offers::Places;
+use super::places::Places;
 use super::state::{Addressees, ImageState, Inner, Slot};
 use crate::driver::Driver;
 use crate::error::{ClientError, closed};

@@ -9,7 +9,7 @@ use bus_schemas::{Failure, OpNumber};
 use bytes::Bytes;
 use client_agent_core::{Action, Addresses, Commitment, Nanos, Outbox};
 
-use super::offers::Places;
+use super::places::Places;
 use crate::observer::Observer;
 
 /// Where a session's messages go.

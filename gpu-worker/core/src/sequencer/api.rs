@@ -10,7 +10,6 @@ use bus_schemas::{
 
 use super::images::ImageState;
 use super::messages::{AckMessage, DoneMessage};
-use super::offers::OfferEvent;
 
 /// The worker's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +145,21 @@ pub struct ChunkEvent<'a> {
     pub module: Option<ModuleHash>,
     /// What the device says of that image.
     pub image: ImageState<'a>,
+}
+
+/// An offered copy, without its hashes.
+#[derive(Debug, Clone, Copy)]
+pub struct OfferEvent<'a> {
+    /// Who sent it, from the subject.
+    pub tenant: &'a Tenant,
+    /// The session.
+    pub session: SessionId,
+    /// The first of its transfers.
+    pub transfer: u64,
+    /// Bytes of the copy.
+    pub total: u64,
+    /// Of each of its chunks whether the worker holds it for this tenant.
+    pub held: &'a [bool],
 }
 
 /// The end of a started slice on the device.

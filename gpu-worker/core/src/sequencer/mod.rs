@@ -52,13 +52,12 @@ use bus_schemas::{
 
 pub use api::{
     Action, BatchEvent, BeatAction, ChunkEvent, CompletedEvent, Event, ExitReason, Identity,
-    OpenAction, Settled, StartAction,
+    OfferEvent, OpenAction, Settled, StartAction,
 };
 pub use batch_facts::BatchFacts;
 pub use config::Config;
 pub use images::ImageState;
 pub use messages::{AckMessage, DoneMessage};
-pub use offers::OfferEvent;
 
 use crate::Nanos;
 use lanes::ByLane;

@@ -3,29 +3,15 @@
 use std::ops::Range;
 
 use bus_schemas::limits::{CONTENT_BYTES, PIECE_BYTES};
-use bus_schemas::{Code, Failure, HeldChunks, SessionId, Tenant};
+use bus_schemas::{Code, Failure, HeldChunks};
 
 use super::session::{Phase, Session};
-use super::{Action, Sequencer};
+use super::staging::Offered;
+use super::{Action, OfferEvent, Sequencer};
 use crate::Nanos;
 
 /// Chunks of a transfer that is not a copy's last.
 const CHUNKS: usize = PIECE_BYTES / CONTENT_BYTES;
-
-/// An offered copy, without its hashes.
-#[derive(Debug, Clone, Copy)]
-pub struct OfferEvent<'a> {
-    /// Who sent it, from the subject.
-    pub tenant: &'a Tenant,
-    /// The session.
-    pub session: SessionId,
-    /// The first of its transfers.
-    pub transfer: u64,
-    /// Bytes of the copy.
-    pub total: u64,
-    /// Of each of its chunks whether the worker holds it for this tenant.
-    pub held: &'a [bool],
-}
 
 impl OfferEvent<'_> {
     /// Its transfers: the number, the bytes, and which of the copy's chunks are its own.
@@ -39,17 +25,6 @@ impl OfferEvent<'_> {
             (first.saturating_add(index as u64), bytes, own)
         })
     }
-}
-
-/// What becomes of an offered transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Offered {
-    /// It is new. Of the chunks that are held these are taken; with `whole`, they are all of it.
-    New { taken: u64, whole: bool },
-    /// It was offered or sent before; these chunks are here.
-    Known { here: u64 },
-    /// It is too far ahead of those that are finished: offered again it may be new.
-    Later,
 }
 
 impl Sequencer {
@@ -125,6 +100,8 @@ fn bits(held: &[bool]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use bus_schemas::SessionId;
+
     use super::*;
 
     #[test]

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{ModuleHash, Staged, limits};
 
-use super::offers::Offered;
-
 /// Transfers a session may have above its last finished one.
 const AHEAD: u64 = 1_024;
 /// Rows of transfers in progress in one acknowledgement.
@@ -25,6 +23,17 @@ pub(super) enum StagedPart {
     Skip,
     /// No correct client sends this.
     Malformed(&'static str),
+}
+
+/// What becomes of an offered transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offered {
+    /// It is new. Of the chunks that are held these are taken; with `whole`, they are all of it.
+    New { taken: u64, whole: bool },
+    /// It was offered or sent before; these chunks are here.
+    Known { here: u64 },
+    /// It is too far ahead of those that are finished: offered again it may be new.
+    Later,
 }
 
 #[derive(Debug, Default)]

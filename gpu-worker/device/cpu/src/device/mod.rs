@@ -115,7 +115,7 @@ impl CpuDevice {
             overlaps: false,
             blocks: (threads * engine.resident) as u64,
         };
-        let store = crate::shared::store(config.capacity);
+        let store = Store::of(config.capacity);
         Self {
             info,
             config,

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use device::{Chunk, HostKeeper, Keeper, SharingDomain};
 
-use super::UNIT;
+use super::unit::{UNIT, mappings};
 use crate::memory::PAGE;
 
 /// The slots of one device. Any thread may fill one.
@@ -87,6 +87,13 @@ impl Store {
             most,
             slots: Mutex::default(),
         }))
+    }
+
+    /// The store of a device whose sessions hold `capacity` bytes together; none where the host does not
+    /// help. There is room for as much again that none of them shows.
+    pub(crate) fn of(capacity: u64) -> Option<Arc<Self>> {
+        let slots = (capacity / UNIT).saturating_mul(2).min(mappings() / 2);
+        Self::new(u32::try_from(slots).ok()?)
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {

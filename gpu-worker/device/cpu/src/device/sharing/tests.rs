@@ -56,7 +56,7 @@ fn without_the_hosts_help_nothing_is_shared() {
     let (mut sharing, sessions) = (Sharing::default(), two());
     assert!(!copy_to_both(&mut sharing, &sessions, 0, 1));
     // A device too small for a unit has no store either.
-    sharing.begin(crate::shared::store(UNIT - 1).as_ref());
+    sharing.begin(Store::of(UNIT - 1).as_ref());
     assert!(!copy_to_both(&mut sharing, &sessions, 1, 2));
     assert_eq!(sharing.saved(), 0);
     sharing.begin(Store::new(64).as_ref());
