@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 use super::device_thread::{Command, DeviceThread};
 use super::evidence::Evidence;
 use super::names::{Module, Names};
-use super::offers::Offered;
+use super::offered::Offered;
 use super::pager::{PagerMessage, VramPager};
 use super::session_buffers::SessionBuffers;
 use super::settings::WorkerSettings;

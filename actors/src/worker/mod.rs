@@ -23,6 +23,7 @@ mod inbound;
 mod kernel_records;
 mod memory_status;
 mod names;
+mod offered;
 mod offers;
 mod pager;
 mod session_buffers;

@@ -10,30 +10,9 @@ use device::{Chunk, Staged};
 use gpu_worker_core::sequencer::{Event, OfferEvent};
 
 use super::actor::{GpuWorker, Incoming};
+use super::offered::Offered;
 use super::session_buffers::Staging;
 use super::stager::{KeepJob, Kept};
-
-/// The chunks of an offer: their hashes, and those that are here.
-#[derive(Debug, Default)]
-pub(super) struct Offered {
-    pub(super) hashes: Vec<ContentHash>,
-    pub(super) here: Vec<Option<Arc<dyn Chunk>>>,
-}
-
-impl Offered {
-    /// Some of them.
-    fn part(&self, range: &Range<usize>) -> Self {
-        Self {
-            hashes: self.hashes.get(range.clone()).unwrap_or_default().to_vec(),
-            here: self.here.get(range.clone()).unwrap_or_default().to_vec(),
-        }
-    }
-
-    /// The chunks, if all are here.
-    fn whole(self) -> Option<Vec<Arc<dyn Chunk>>> {
-        self.here.into_iter().collect()
-    }
-}
 
 /// Bytes of a copy's chunk.
 fn chunk_bytes(total: u64, index: usize) -> usize {

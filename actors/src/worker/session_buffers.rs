@@ -13,7 +13,7 @@ use bytes::Bytes;
 use device::{OpSpan, Staged};
 
 use super::event_times::EventTimes;
-use super::offers::Offered;
+use super::offered::Offered;
 
 /// A slice that the device has not completed.
 #[derive(Debug, Clone, Copy, Default)]

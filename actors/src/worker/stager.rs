@@ -10,7 +10,7 @@ use bus_schemas::limits::CONTENT_BYTES;
 use bus_schemas::{ContentHash, ModuleHash, Parcel, SessionId};
 use device::{Chunk, Keeper, SharingDomain};
 
-use super::offers::Offered;
+use super::offered::Offered;
 
 /// Images of at most this many bytes are checked on the spot.
 const SMALL: usize = 64 << 10;

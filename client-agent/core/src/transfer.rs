@@ -1,5 +1,6 @@
 //! Staged transfers: payloads too large for a batch, on their way in chunks.
 
+mod content;
 mod offered;
 
 use std::collections::{HashSet, VecDeque};
@@ -7,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use bus_schemas::{DataChunk, ModuleHash, Parcel, Spares, WIRE_VERSION, WorkerAck, encode, limits};
 use bytes::Bytes;
 
-use offered::{Content, Question};
+use content::{Content, Question};
 
 /// Buffers of whole transfers that are kept for later ones.
 const SPARES: usize = 32;

@@ -7,28 +7,8 @@ use bus_schemas::limits::{CONTENT_BYTES, PIECE_BYTES};
 use bus_schemas::{ContentHash, CopyOffer, HeldChunks, Parcel, WIRE_VERSION, encode};
 use bytes::Bytes;
 
+use super::content::{Content, Question};
 use super::{Transfer, Transfers};
-
-/// How far an offered transfer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
-    /// The worker has not answered.
-    Asked,
-    /// The worker holds these chunks (a bit for each), and the bytes are to be taken.
-    Wanted(u64),
-    /// They were: the same.
-    Taken(u64),
-}
-
-/// A question on its way.
-#[derive(Debug)]
-pub(super) struct Question {
-    /// The copy's first transfer, and how many it has.
-    first: u64,
-    count: u64,
-    message: Bytes,
-    published: bool,
-}
 
 /// Where each transfer of a copy begins, in bytes.
 fn pieces(total: u64) -> impl Iterator<Item = u64> {
