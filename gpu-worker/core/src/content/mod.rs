@@ -16,9 +16,13 @@
 //!
 //! The shell has the bytes; `C` is a chunk as it has it.
 
+mod published;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{ContentHash, Tenant};
+
+pub use published::{Audience, ChunkPlace, PublishedTensor, PublishedWeights};
 
 /// Bytes that a chunk counts at least, and in multiples of which it counts: it takes whole pages.
 const PAGE: u64 = 4_096;

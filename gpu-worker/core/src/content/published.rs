@@ -1,0 +1,191 @@
+//! Weights that were published: whose copies are answered from which of their chunks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bus_schemas::{ContentHash, Tenant};
+
+/// Chunks of all that is published, at most: 256 GiB of them. What is published beyond is answered as if
+/// it were not.
+const CHUNKS: usize = 256 << 10;
+
+/// To whom something is published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Audience {
+    /// To every tenant.
+    All,
+    /// To these.
+    Tenants(BTreeSet<Tenant>),
+}
+
+impl Audience {
+    fn has(&self, tenant: &Tenant) -> bool {
+        match self {
+            Self::All => true,
+            Self::Tenants(tenants) => tenants.contains(tenant),
+        }
+    }
+}
+
+/// A tensor as it is published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishedTensor {
+    /// The object that it is in.
+    pub object: Arc<str>,
+    /// The hashes of its chunks.
+    pub hashes: Vec<ContentHash>,
+}
+
+/// Where a chunk is to be had: an object, and which of its chunks it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChunkPlace {
+    /// The object.
+    pub object: Arc<str>,
+    /// The chunk's number in it, from 0.
+    pub index: usize,
+}
+
+#[derive(Debug)]
+struct Publication {
+    audience: Audience,
+    tensors: Vec<PublishedTensor>,
+}
+
+/// Everything that is published, by name.
+#[derive(Debug, Default)]
+pub struct PublishedWeights {
+    by_name: BTreeMap<String, Publication>,
+    /// Where each chunk is: in publications of these names.
+    places: BTreeMap<ContentHash, BTreeMap<String, ChunkPlace>>,
+    chunks: usize,
+}
+
+impl PublishedWeights {
+    /// This is published under a name from now on, and nothing else. Whether there was room for all of it.
+    pub fn publish(
+        &mut self,
+        name: &str,
+        audience: Audience,
+        mut tensors: Vec<PublishedTensor>,
+    ) -> bool {
+        self.withdraw(name);
+        let mut all = true;
+        tensors.retain(|tensor| {
+            let fits = self.chunks + tensor.hashes.len() <= CHUNKS;
+            if fits {
+                self.chunks += tensor.hashes.len();
+            }
+            all &= fits;
+            fits
+        });
+        for tensor in &tensors {
+            for (index, hash) in tensor.hashes.iter().enumerate() {
+                let object = Arc::clone(&tensor.object);
+                let places = self.places.entry(*hash).or_default();
+                places.insert(name.to_owned(), ChunkPlace { object, index });
+            }
+        }
+        let publication = Publication { audience, tensors };
+        self.by_name.insert(name.to_owned(), publication);
+        all
+    }
+
+    /// Nothing is published under a name any more.
+    pub fn withdraw(&mut self, name: &str) {
+        let Some(gone) = self.by_name.remove(name) else {
+            return;
+        };
+        for tensor in &gone.tensors {
+            self.chunks -= tensor.hashes.len();
+            for hash in &tensor.hashes {
+                if let Some(places) = self.places.get_mut(hash) {
+                    places.remove(name);
+                    if places.is_empty() {
+                        self.places.remove(hash);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where a chunk is that was published to this tenant.
+    #[must_use]
+    pub fn place(&self, tenant: &Tenant, hash: &ContentHash) -> Option<&ChunkPlace> {
+        let mut places = self.places.get(hash)?.iter();
+        let is_its = |name: &str| {
+            let publication = self.by_name.get(name);
+            publication.is_some_and(|it| it.audience.has(tenant))
+        };
+        let (_, place) = places.find(|(name, _)| is_its(name))?;
+        Some(place)
+    }
+
+    /// The names of all.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(of: u8) -> ContentHash {
+        ContentHash::of([&[of][..]])
+    }
+
+    fn tensor(object: &str, hashes: &[u8]) -> PublishedTensor {
+        PublishedTensor {
+            object: object.into(),
+            hashes: hashes.iter().map(|of| hash(*of)).collect(),
+        }
+    }
+
+    #[test]
+    fn only_those_it_is_published_to_find_it_as_long_as_it_is() {
+        let [a, b]: [Tenant; 2] = ["a", "b"].map(|name| name.parse().unwrap());
+        let mut published = PublishedWeights::default();
+        let to = |tenant: &Tenant| Audience::Tenants([tenant.clone()].into());
+        assert!(published.publish("one", to(&a), vec![tensor("x", &[1, 2]), tensor("y", &[3])]));
+        assert!(published.publish("two", Audience::All, vec![tensor("z", &[2])]));
+        let place = |object: &str, index| {
+            let object = object.into();
+            Some(ChunkPlace { object, index })
+        };
+        let find = |published: &PublishedWeights, tenant: &Tenant, of| {
+            published.place(tenant, &hash(of)).cloned()
+        };
+        assert_eq!(find(&published, &a, 1), place("x", 0));
+        assert_eq!(find(&published, &b, 1), None);
+        assert_eq!(find(&published, &b, 2), place("z", 0));
+        // Published to others, then to nobody.
+        assert!(published.publish("one", to(&b), vec![tensor("x", &[1])]));
+        assert_eq!(find(&published, &a, 1), None);
+        assert_eq!(find(&published, &b, 1), place("x", 0));
+        assert_eq!(find(&published, &a, 3), None, "it is not in it any more");
+        published.withdraw("one");
+        published.withdraw("two");
+        published.withdraw("never");
+        assert_eq!(find(&published, &b, 2), None);
+        assert_eq!((published.chunks, published.places.len()), (0, 0));
+    }
+
+    #[test]
+    fn chunks_that_are_equal_within_one_or_beyond_the_bound_do_no_harm() {
+        let a: Tenant = "a".parse().unwrap();
+        let mut published = PublishedWeights::default();
+        let twice = vec![tensor("x", &[1, 1]), tensor("y", &[1])];
+        assert!(published.publish("one", Audience::All, twice));
+        assert!(published.place(&a, &hash(1)).is_some());
+        let much = PublishedTensor {
+            object: "much".into(),
+            hashes: vec![hash(7); CHUNKS],
+        };
+        assert!(!published.publish("two", Audience::All, vec![much, tensor("z", &[2])]));
+        assert_eq!(published.place(&a, &hash(7)), None);
+        assert!(published.place(&a, &hash(2)).is_some(), "it fits");
+        published.withdraw("one");
+        published.withdraw("two");
+        assert_eq!((published.chunks, published.places.len()), (0, 0));
+    }
+}
