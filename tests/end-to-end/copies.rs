@@ -16,12 +16,12 @@ use futures_util::StreamExt;
 
 use crate::loaded::{LoadedCluster, SOON, plan};
 
-const MIB: usize = 1 << 20;
+pub(crate) const MIB: usize = 1 << 20;
 /// No whole number of chunks, and none of pages.
 const BYTES: usize = 9 * MIB + 300_001;
 
 /// Bytes of which no two pages are alike.
-fn weights(seed: u32, bytes: usize) -> Vec<u8> {
+pub(crate) fn weights(seed: u32, bytes: usize) -> Vec<u8> {
     let words = (0..bytes.div_ceil(4) as u32).map(|at| (at ^ seed).wrapping_mul(0x9e37_79b9));
     let mut all: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
     all.truncate(bytes);
@@ -29,14 +29,14 @@ fn weights(seed: u32, bytes: usize) -> Vec<u8> {
 }
 
 /// A program that has copied something.
-struct Program {
-    session: Session,
+pub(crate) struct Program {
+    pub(crate) session: Session,
     at: u64,
     _client: Client,
 }
 
 impl Program {
-    fn start(settings: Settings, bytes: &[u8]) -> Self {
+    pub(crate) fn start(settings: Settings, bytes: &[u8]) -> Self {
         let client = Client::connect(settings).expect("a broker");
         let session = client.open().expect("a session");
         let at = session.alloc(bytes.len() as u64).expect("memory");
@@ -49,7 +49,7 @@ impl Program {
         }
     }
 
-    fn read(&self, bytes: usize) -> Vec<u8> {
+    pub(crate) fn read(&self, bytes: usize) -> Vec<u8> {
         let mut there = vec![0; bytes];
         self.session.copy_out(self.at, &mut there).expect("read");
         there
@@ -57,11 +57,11 @@ impl Program {
 }
 
 /// Bytes of copies that have gone over the bus.
-struct Sent(Arc<AtomicU64>);
+pub(crate) struct Sent(Arc<AtomicU64>);
 
 impl Sent {
     /// Counts from now on.
-    async fn count(loaded: &LoadedCluster) -> Self {
+    pub(crate) async fn count(loaded: &LoadedCluster) -> Self {
         let credentials = loaded.demo.cluster.broker.credentials();
         let login = credentials.cluster_user.clone().expect("a login of roles");
         let options = ConnectOptions::with_user_and_password(login.user, login.password);
@@ -80,7 +80,7 @@ impl Sent {
     }
 
     /// What has gone since this was last asked.
-    async fn take(&self) -> usize {
+    pub(crate) async fn take(&self) -> usize {
         tokio::time::sleep(Duration::from_millis(200)).await;
         self.0.swap(0, Ordering::Relaxed) as usize
     }

@@ -42,4 +42,5 @@ mod targets;
 mod usage;
 mod variables;
 mod waits;
+mod weights;
 mod wiped;

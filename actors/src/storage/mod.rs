@@ -11,8 +11,10 @@ mod refusals;
 mod room;
 mod store;
 mod table;
+mod weights;
 
 pub use copies::{Copies, Copy};
 pub(crate) use refusals::is_missing;
 pub use store::Storage;
 pub use table::{FAULT, RECORD_BYTES, Stored};
+pub use weights::{TensorChunks, Weights, WeightsError, WeightsStore};

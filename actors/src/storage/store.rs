@@ -47,6 +47,11 @@ impl Storage {
         &self.jetstream
     }
 
+    /// Names of what is kept.
+    pub(super) fn subjects(&self) -> &Subjects {
+        &self.subjects
+    }
+
     /// Bytes that the record may hold from the next time on that it is made or limited.
     /// Whether that is news.
     pub fn set_record_bytes(&self, bytes: u64) -> bool {

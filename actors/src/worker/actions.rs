@@ -176,6 +176,7 @@ impl GpuWorker {
         self.release_images(session);
         self.held.remove(&session);
         self.weights.close(session);
+        self.published.forget(session);
         self.spans.ended(session);
         self.dispatch.handle(dispatch::Event::Gone { session });
     }

@@ -29,6 +29,7 @@ use super::evidence::Evidence;
 use super::names::{Module, Names};
 use super::offered::Offered;
 use super::pager::{PagerMessage, VramPager};
+use super::published::Published;
 use super::session_buffers::SessionBuffers;
 use super::settings::WorkerSettings;
 use super::sharing_domains::SharingDomains;
@@ -156,6 +157,7 @@ pub(super) struct GpuWorker {
     /// Chunks of copies, by their content; how many bytes that nobody uses may stay, and where they lie.
     pub(super) content: ContentTable<Arc<dyn Chunk>>,
     pub(super) chunk_memory: u64,
+    pub(super) published: Published,
     pub(super) keeper: Arc<dyn Keeper>,
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,

@@ -26,6 +26,8 @@ mod names;
 mod offered;
 mod offers;
 mod pager;
+mod publications;
+mod published;
 mod session_buffers;
 mod settings;
 mod sharing_domains;
@@ -66,6 +68,8 @@ use evidence::Evidence;
 use kernel_records::KernelRecords;
 use names::Names;
 use pager::VramPager;
+use publications::Publications;
+use published::Published;
 use sharing_domains::SharingDomains;
 use spans::Spans;
 use stager::Stager;
@@ -247,7 +251,17 @@ impl Parts {
             gpu: identity.gpu,
             capacity: identity.capacity,
         };
-        let stager = Stager::start(address.clone().recipient(), address.clone().recipient())?;
+        let publications = Publications::start(
+            self.client.clone(),
+            &self.subjects,
+            self.settings.chunk_memory,
+            address.clone().recipient(),
+        );
+        let stager = Stager::start(
+            address.clone().recipient(),
+            address.clone().recipient(),
+            address.clone().recipient(),
+        )?;
         Ok(context.run(GpuWorker {
             core: Sequencer::new(config, core),
             began,
@@ -266,6 +280,7 @@ impl Parts {
             sharing: SharingDomains::new(self.settings.share),
             content: ContentTable::default(),
             chunk_memory: self.settings.chunk_memory,
+            published: Published::new(publications),
             keeper: Arc::clone(&device.keeper),
             device: device.serve(address.recipient(), self.settings.compile),
             pager: pager.start(),

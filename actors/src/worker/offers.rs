@@ -1,18 +1,26 @@
 //! Copies that clients offer by the hashes of their chunks: what is here is taken, what comes is kept.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use actix::{Context, Handler};
 use bus_schemas::limits::CONTENT_BYTES;
 use bus_schemas::{Code, ContentHash, CopyOffer, Failure, MessageError, SessionId, Tenant, decode};
-use device::{Chunk, Staged};
+use bytes::Bytes;
+use device::{Chunk, SharingDomain, Staged};
+use gpu_worker_core::content::Pool;
 use gpu_worker_core::sequencer::{Event, OfferEvent};
 
 use super::actor::{GpuWorker, Incoming};
 use super::offered::Offered;
+use super::publications::{Publication, TensorName};
 use super::session_buffers::Staging;
-use super::stager::{KeepJob, Kept};
+use super::stager::{KeepJob, KeepPublishedJob, Kept, KeptPublished};
+
+/// The domain of published chunks on a device: that of `worker.share = all`. Where tenants are apart
+/// it is none of theirs, and their copies are their own.
+const DOMAIN: SharingDomain = SharingDomain(0);
 
 /// Bytes of a copy's chunk.
 fn chunk_bytes(total: u64, index: usize) -> usize {
@@ -30,12 +38,14 @@ impl Handler<Kept> for GpuWorker {
 }
 
 impl GpuWorker {
-    /// A client asks which chunks of a copy are here.
+    /// A client asks which chunks of a copy are here. With `waits` it is answered once those are here
+    /// that were published to it.
     pub(super) fn on_offer(
         &mut self,
         tenant: &Tenant,
         session: SessionId,
-        payload: &[u8],
+        payload: &Bytes,
+        waits: bool,
     ) -> Result<(), MessageError> {
         let offer: CopyOffer<'_> = decode(payload)?;
         let hashes: Vec<_> = match offer.chunks() {
@@ -46,12 +56,29 @@ impl GpuWorker {
             }
         };
         let pool = self.sharing.pool(tenant);
+        let mut missing = BTreeSet::new();
         let here = hashes.iter().enumerate().map(|(index, hash)| {
-            let chunk = self.content.given(&pool, tenant, *hash)?;
+            let given = self.content.given(&pool, tenant, *hash);
+            let chunk = match (given, self.published.tensor(tenant, hash)) {
+                (Some(chunk), _) => chunk,
+                (None, Some(tensor)) => match self.content.published(*hash) {
+                    Some(chunk) => chunk,
+                    None => {
+                        missing.insert(tensor);
+                        return None;
+                    }
+                },
+                (None, None) => return None,
+            };
             // A hash may be of fewer bytes than its place in this copy has.
             (chunk.bytes().len() == chunk_bytes(offer.total, index)).then_some(chunk)
         });
         let here: Vec<_> = here.collect();
+        missing.retain(|tensor| self.published.may_come(tensor));
+        let may_wait = waits && !missing.is_empty() && self.chunk_memory > 0;
+        if may_wait && self.published.wait((tenant, session), payload, missing) {
+            return Ok(());
+        }
         let held: Vec<_> = here.iter().map(Option::is_some).collect();
         let event = OfferEvent {
             tenant,
@@ -151,8 +178,65 @@ impl GpuWorker {
             self.content
                 .keep(pool.clone(), hash, (chunk, bytes), Some(&tenant));
         }
+        self.drop_surplus();
+    }
+
+    /// Chunks that nobody uses go, as far as they are too many.
+    pub(super) fn drop_surplus(&mut self) {
         let is_used = |chunk: &Arc<dyn Chunk>| Arc::strong_count(chunk) > 1;
         let surplus = self.content.surplus(self.chunk_memory, is_used);
         self.stager.drop_chunks(surplus);
+    }
+}
+
+impl Handler<Publication> for GpuWorker {
+    type Result = ();
+
+    fn handle(&mut self, news: Publication, ctx: &mut Context<Self>) {
+        match news {
+            Publication::Changed(name, weights) => {
+                self.published.changed(&name, weights.as_deref());
+            }
+            Publication::Tensor(tensor, Some(bytes)) => {
+                self.stager.keep_published(KeepPublishedJob {
+                    tensor,
+                    bytes,
+                    domain: DOMAIN,
+                    keeper: Arc::clone(&self.keeper),
+                })
+            }
+            Publication::Tensor(tensor, None) => self.answer_waiting(&tensor, false),
+        }
+        self.settle(ctx);
+    }
+}
+
+impl Handler<KeptPublished> for GpuWorker {
+    type Result = ();
+
+    fn handle(&mut self, kept: KeptPublished, ctx: &mut Context<Self>) {
+        let chunks: Vec<Arc<dyn Chunk>> =
+            kept.chunks.iter().map(|(_, it)| Arc::clone(it)).collect();
+        for (hash, chunk) in kept.chunks {
+            let bytes = chunk.bytes().len() as u64;
+            self.content
+                .keep(Pool::Published, hash, (chunk, bytes), None);
+        }
+        self.answer_waiting(&kept.tensor, true);
+        // Whoever waited has them now; of the others the limit decides.
+        drop(chunks);
+        self.drop_surplus();
+        self.settle(ctx);
+    }
+}
+
+impl GpuWorker {
+    /// A tensor has come, or will not: those who waited for it are answered.
+    fn answer_waiting(&mut self, tensor: &TensorName, here: bool) {
+        for (tenant, session, offer) in self.published.arrived(tensor, here) {
+            if let Err(error) = self.on_offer(&tenant, session, &offer, false) {
+                tracing::debug!(%error, "an offer that was read before");
+            }
+        }
     }
 }

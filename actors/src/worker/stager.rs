@@ -8,9 +8,11 @@ use std::thread::JoinHandle;
 use actix::Recipient;
 use bus_schemas::limits::CONTENT_BYTES;
 use bus_schemas::{ContentHash, ModuleHash, Parcel, SessionId};
+use bytes::Bytes;
 use device::{Chunk, Keeper, SharingDomain};
 
 use super::offered::Offered;
+use super::publications::TensorName;
 
 /// Images of at most this many bytes are checked on the spot.
 const SMALL: usize = 64 << 10;
@@ -97,6 +99,38 @@ impl KeepJob {
     }
 }
 
+/// A published tensor, to be kept by its chunks.
+pub(super) struct KeepPublishedJob {
+    pub(super) tensor: TensorName,
+    pub(super) bytes: Vec<Bytes>,
+    pub(super) domain: SharingDomain,
+    pub(super) keeper: Arc<dyn Keeper>,
+}
+
+/// Its chunks, under their hashes as they were found here.
+pub(super) struct KeptPublished {
+    pub(super) tensor: TensorName,
+    pub(super) chunks: Vec<(ContentHash, Arc<dyn Chunk>)>,
+}
+
+impl actix::Message for KeptPublished {
+    type Result = ();
+}
+
+impl KeepPublishedJob {
+    fn finish(self) -> KeptPublished {
+        let keep = |bytes: &Bytes| {
+            let hash = ContentHash::of([&bytes[..]]);
+            let mut pieces = std::iter::once(&bytes[..]);
+            (hash, self.keeper.keep(Some(self.domain), &mut pieces))
+        };
+        KeptPublished {
+            chunks: self.bytes.iter().map(keep).collect(),
+            tensor: self.tensor,
+        }
+    }
+}
+
 fn is_equal<'p>(mut bytes: &[u8], pieces: impl Iterator<Item = &'p [u8]>) -> bool {
     for piece in pieces {
         match bytes.strip_prefix(piece) {
@@ -124,6 +158,7 @@ impl Job {
 enum Task {
     Finish(Job),
     Keep(KeepJob),
+    KeepPublished(KeepPublishedJob),
     Drop(Vec<Arc<dyn Chunk>>),
     GiveBack,
 }
@@ -135,7 +170,11 @@ pub(super) struct Stager {
 }
 
 impl Stager {
-    pub(super) fn start(to: Recipient<Finished>, kept: Recipient<Kept>) -> std::io::Result<Self> {
+    pub(super) fn start(
+        to: Recipient<Finished>,
+        kept: Recipient<Kept>,
+        published: Recipient<KeptPublished>,
+    ) -> std::io::Result<Self> {
         let (tasks, received) = mpsc::channel::<Task>();
         let thread = std::thread::Builder::new()
             .name("stager".into())
@@ -145,6 +184,7 @@ impl Stager {
                         // Jobs are bounded by the bytes that may be staged, so their answers are.
                         Task::Finish(job) => to.do_send(job.finish()),
                         Task::Keep(job) => kept.do_send(job.finish()),
+                        Task::KeepPublished(job) => published.do_send(job.finish()),
                         Task::Drop(chunks) => drop(chunks),
                         Task::GiveBack => give_back(),
                     }
@@ -168,6 +208,11 @@ impl Stager {
     /// Checks a transfer's chunks and keeps them, soon.
     pub(super) fn keep(&self, job: KeepJob) {
         self.send(Task::Keep(job));
+    }
+
+    /// Keeps a published tensor's chunks, soon.
+    pub(super) fn keep_published(&self, job: KeepPublishedJob) {
+        self.send(Task::KeepPublished(job));
     }
 
     /// Lets go of chunks, soon: their memory goes back to the host, which takes a while.

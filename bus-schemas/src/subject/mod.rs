@@ -401,4 +401,10 @@ impl Subjects {
     pub fn state_bucket(&self) -> String {
         format!("wl-{}-state", self.cluster)
     }
+
+    /// The object store of published weights.
+    #[must_use]
+    pub fn weights_store(&self) -> String {
+        format!("wl-{}-weights", self.cluster)
+    }
 }

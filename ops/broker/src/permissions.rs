@@ -34,6 +34,7 @@ impl Permissions {
             "_INBOX.>".to_owned(),
             "$JS.>".to_owned(),
             "$KV.>".to_owned(),
+            "$O.>".to_owned(),
         ];
         Permissions {
             publish: allowed.clone(),

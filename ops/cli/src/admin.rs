@@ -318,8 +318,7 @@ impl Administrator {
     }
 
     pub(crate) async fn bucket(&self) -> Result<jetstream::kv::Store> {
-        let jetstream = self.jetstream();
-        let storage = Storage::new(jetstream, &self.subjects);
+        let storage = Storage::new(self.jetstream(), &self.subjects);
         storage.bucket(Stored::State).await.map_err(|error| {
             anyhow!(Unreachable(format!(
                 "the broker's JetStream does not answer ({error})"

@@ -25,3 +25,4 @@ pub mod target;
 pub mod telemetry;
 pub mod timeline;
 pub mod usage;
+pub mod weights;

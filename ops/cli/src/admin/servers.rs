@@ -97,6 +97,11 @@ impl Administrator {
         Ok(storage)
     }
 
+    /// The same, for much to be written: the broker has the caller's patience for each answer.
+    pub(crate) async fn bulk_storage(&self) -> Result<Storage> {
+        Ok(self.storage().await?.over(self.jetstream()))
+    }
+
     /// Has the broker keep as many copies of the state as all is to have: only the broker knows
     /// whether it has the servers. 0 is what it allows.
     ///

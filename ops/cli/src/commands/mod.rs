@@ -14,6 +14,7 @@ pub mod submit;
 pub mod tenant;
 pub mod up;
 pub mod usage;
+pub mod weights;
 pub mod worker;
 
 use std::future::Future;
@@ -53,6 +54,9 @@ pub enum Command {
     Profile(profile::ProfileCommand),
     /// Shows what each tenant used: launches, device time, core and VRAM credits
     Usage(usage::UsageArgs),
+    /// Keeps weights in the cluster, so that programs need not send them
+    #[command(subcommand)]
+    Weights(weights::WeightsCommand),
     /// Shows leader, workers and tenants
     Status(status::StatusArgs),
     /// Recomputes the launch order from the record and compares digests
@@ -92,6 +96,7 @@ pub fn run(command: &Command, global: &Global) -> Result<ExitCode> {
         Command::Cluster(command) => block_on(cluster::cluster(command, settings, json)),
         Command::Profile(command) => block_on(profile::profile(command, settings, json)),
         Command::Usage(args) => block_on(usage::usage(args, settings, json)),
+        Command::Weights(command) => block_on(weights::weights(command, settings, json)),
         Command::Status(args) => block_on(status::status(args, settings, json)),
         Command::Replay(args) => block_on(replay::replay(args, settings, json)),
         Command::Order(command) => block_on(order::order(command, settings, json)),

@@ -1,0 +1,352 @@
+//! Published weights: an object store with an object for each tensor, and one for each name that says
+//! which tensors it has and to whom they are published.
+//!
+//! The name's object is written last and removed first, so that a name is there whole or not at all.
+//! What a writer that died has left is written over or removed with the next one.
+
+use async_nats::jetstream::object_store::{self, GetErrorKind, ObjectMetadata, ObjectStore};
+use async_nats::jetstream::stream::StorageType;
+use bus_schemas::limits::CONTENT_BYTES;
+use bus_schemas::{ContentHash, Tenant};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::refusals::{is_missing, lacks_room, lacks_servers, text};
+use super::room::signed;
+use super::store::Storage;
+
+/// Bytes of a name's object at most: weights of a terabyte have one of 32 MiB.
+const INDEX_BYTES: usize = 64 << 20;
+/// The least that the store may hold.
+const LEAST_BYTES: u64 = 4 << 20;
+
+/// Why something cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum WeightsError {
+    /// The broker refuses it, or does not answer.
+    #[error("{0}")]
+    Broker(String),
+    /// The store's limit is reached.
+    #[error("the store of weights is full")]
+    Full,
+    /// What is there is of another build, or damaged.
+    #[error("{0} cannot be read: {1}")]
+    Unreadable(String, String),
+}
+
+impl WeightsError {
+    fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        let text = text(error);
+        // The broker says so in its text alone.
+        match text.contains("maximum bytes exceeded") {
+            true => Self::Full,
+            false => Self::Broker(text),
+        }
+    }
+}
+
+/// A tensor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TensorChunks {
+    /// Its name in the file.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// The hashes of its chunks, 32 bytes each.
+    #[serde(with = "serde_bytes")]
+    pub hashes: Vec<u8>,
+}
+
+impl TensorChunks {
+    /// The hashes of its chunks.
+    pub fn chunks(&self) -> impl Iterator<Item = ContentHash> {
+        self.hashes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|hash| ContentHash(*hash))
+    }
+}
+
+/// What is published under a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Weights {
+    /// The format's version: 1.
+    pub v: u16,
+    /// To everybody.
+    pub public: bool,
+    /// To these tenants.
+    pub tenants: Vec<Tenant>,
+    /// When it was added, milliseconds since 1970.
+    pub added_ms: u64,
+    /// The tensors.
+    pub tensors: Vec<TensorChunks>,
+}
+
+impl Weights {
+    /// Bytes of all tensors.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.tensors.iter().map(|tensor| tensor.bytes).sum()
+    }
+}
+
+/// The name of a tensor's object.
+fn object(name: &str, tensor: &str) -> String {
+    format!("{name}/{tensor}")
+}
+
+/// The store, as far as it is there.
+#[derive(Clone)]
+pub struct WeightsStore {
+    objects: ObjectStore,
+}
+
+impl std::fmt::Debug for WeightsStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WeightsStore").finish_non_exhaustive()
+    }
+}
+
+impl Storage {
+    /// The store of weights; none where nothing was ever published.
+    ///
+    /// # Errors
+    /// Where the broker does not say.
+    pub async fn find_weights(&self) -> Result<Option<WeightsStore>, WeightsError> {
+        let name = self.subjects().weights_store();
+        match self.jetstream.get_object_store(name).await {
+            Ok(objects) => Ok(Some(WeightsStore { objects })),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(WeightsError::of(&error)),
+        }
+    }
+
+    /// The store of weights, which may hold so many bytes from now on, or as many as the broker has room
+    /// for. It is made if it is not there. Gives how many.
+    ///
+    /// # Errors
+    /// Why it can be neither made nor limited.
+    pub async fn weights(&self, bytes: u64) -> Result<(WeightsStore, u64), WeightsError> {
+        if let Some(store) = self.find_weights().await? {
+            let limit = self.limit_weights(bytes.max(LEAST_BYTES)).await?;
+            return Ok((store, limit));
+        }
+        let (mut bytes, mut copies) = (bytes.max(LEAST_BYTES), self.copies(None));
+        loop {
+            let config = object_store::Config {
+                bucket: self.subjects().weights_store(),
+                max_bytes: signed(bytes),
+                storage: StorageType::File,
+                num_replicas: copies,
+                ..object_store::Config::default()
+            };
+            match self.jetstream.create_object_store(config).await {
+                Ok(objects) => return Ok((WeightsStore { objects }, bytes)),
+                Err(error) if copies > 1 && lacks_servers(&error, false) => copies = 1,
+                Err(error) if bytes > LEAST_BYTES && lacks_room(&error) => {
+                    bytes = (bytes / 2).max(LEAST_BYTES);
+                }
+                Err(error) => return Err(WeightsError::of(&error)),
+            }
+        }
+    }
+
+    /// Limits the store that is there; where the broker has no room for so many bytes, it stays as it is.
+    async fn limit_weights(&self, bytes: u64) -> Result<u64, WeightsError> {
+        let name = format!("OBJ_{}", self.subjects().weights_store());
+        let stream = self.jetstream.get_stream(name).await;
+        let stream = stream.map_err(|error| WeightsError::of(&error))?;
+        let mut config = stream.cached_info().config.clone();
+        let has = u64::try_from(config.max_bytes).unwrap_or(u64::MAX);
+        if has == bytes {
+            return Ok(has);
+        }
+        config.max_bytes = signed(bytes);
+        match self.jetstream.update_stream(&config).await {
+            Ok(_) => Ok(bytes),
+            Err(error) if lacks_room(&error) => Ok(has),
+            Err(error) => Err(WeightsError::of(&error)),
+        }
+    }
+}
+
+impl WeightsStore {
+    /// What is published under a name.
+    ///
+    /// # Errors
+    /// [`WeightsError`].
+    pub async fn get(&self, name: &str) -> Result<Option<Weights>, WeightsError> {
+        let mut found = match self.objects.get(name).await {
+            Ok(found) => found,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    GetErrorKind::NotFound
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(WeightsError::of(&error)),
+        };
+        let unreadable = |why: String| WeightsError::Unreadable(name.to_owned(), why);
+        if found.info().size > INDEX_BYTES {
+            return Err(unreadable(format!("it has {} bytes", found.info().size)));
+        }
+        let mut bytes = Vec::new();
+        let read = found.read_to_end(&mut bytes).await;
+        read.map_err(|error| unreadable(error.to_string()))?;
+        let weights = rmp_serde::from_slice::<Weights>(&bytes);
+        let weights = weights.map_err(|error| unreadable(error.to_string()))?;
+        match weights.v {
+            1 => Ok(Some(weights)),
+            newer => Err(unreadable(format!("its format is version {newer}"))),
+        }
+    }
+
+    /// The names under which something is published.
+    ///
+    /// # Errors
+    /// [`WeightsError`].
+    pub async fn names(&self) -> Result<Vec<String>, WeightsError> {
+        let mut names: Vec<_> = self.all().await?;
+        names.retain(|name| !name.contains('/'));
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    async fn all(&self) -> Result<Vec<String>, WeightsError> {
+        let list = self.objects.list().await;
+        let list = list.map_err(|error| WeightsError::of(&error))?;
+        let names = list.map_ok(|info| info.name).try_collect().await;
+        names.map_err(|error| WeightsError::of(&error))
+    }
+
+    /// Writes a tensor of a name that is not published yet, or anew.
+    ///
+    /// # Errors
+    /// [`WeightsError`]; what it wrote is removed with the name.
+    pub async fn put_tensor(
+        &self,
+        name: &str,
+        tensor: &str,
+        bytes: &mut (impl AsyncRead + Unpin),
+    ) -> Result<(), WeightsError> {
+        self.put(object(name, tensor), bytes).await
+    }
+
+    /// Publishes a name, all of whose tensors are there.
+    ///
+    /// # Errors
+    /// [`WeightsError`].
+    pub async fn publish(&self, name: &str, weights: &Weights) -> Result<(), WeightsError> {
+        let bytes = rmp_serde::to_vec_named(weights);
+        let bytes = bytes.map_err(|error| WeightsError::of(&error))?;
+        self.put(name.to_owned(), &mut &bytes[..]).await
+    }
+
+    async fn put(
+        &self,
+        name: String,
+        bytes: &mut (impl AsyncRead + Unpin),
+    ) -> Result<(), WeightsError> {
+        let meta = ObjectMetadata {
+            name,
+            chunk_size: Some(CONTENT_BYTES),
+            ..ObjectMetadata::default()
+        };
+        let put = self.objects.put(meta, bytes).await;
+        put.map(drop).map_err(|error| WeightsError::of(&error))
+    }
+
+    /// Removes a name, and then every tensor that was written under it. Whether it was published.
+    ///
+    /// # Errors
+    /// [`WeightsError`]; it may be tried again.
+    pub async fn remove(&self, name: &str) -> Result<bool, WeightsError> {
+        let all = self.all().await?;
+        let published = all.iter().any(|has| has == name);
+        if published {
+            self.delete(name).await?;
+        }
+        let own = object(name, "");
+        for tensor in all.iter().filter(|has| has.starts_with(&own)) {
+            self.delete(tensor).await?;
+        }
+        Ok(published)
+    }
+
+    /// Removes tensors of a name that are not among these.
+    ///
+    /// # Errors
+    /// [`WeightsError`].
+    pub async fn keep_only(
+        &self,
+        name: &str,
+        tensors: &[TensorChunks],
+    ) -> Result<(), WeightsError> {
+        let kept: std::collections::BTreeSet<_> = tensors
+            .iter()
+            .map(|tensor| object(name, &tensor.name))
+            .collect();
+        let own = object(name, "");
+        for stray in self.all().await? {
+            if stray.starts_with(&own) && !kept.contains(&stray) {
+                self.delete(&stray).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, object: &str) -> Result<(), WeightsError> {
+        let deleted = self.objects.delete(object).await;
+        deleted.map_err(|error| WeightsError::of(&error))
+    }
+
+    /// A tensor's bytes in pieces, `most` together.
+    ///
+    /// # Errors
+    /// [`WeightsError`]; where there are more.
+    pub async fn tensor(
+        &self,
+        name: &str,
+        tensor: &str,
+        most: u64,
+    ) -> Result<Vec<Bytes>, WeightsError> {
+        let named = object(name, tensor);
+        let unreadable = |why: String| WeightsError::Unreadable(named.clone(), why);
+        let found = self.objects.get(&named).await;
+        let mut found = found.map_err(|error| WeightsError::of(&error))?;
+        if found.info().size as u64 > most {
+            return Err(unreadable(format!("it has {} bytes", found.info().size)));
+        }
+        let (mut left, mut chunks) = (found.info().size, Vec::new());
+        while left > 0 {
+            let mut chunk = vec![0; left.min(CONTENT_BYTES)];
+            let read = found.read_exact(&mut chunk).await;
+            read.map_err(|error| unreadable(error.to_string()))?;
+            left -= chunk.len();
+            chunks.push(Bytes::from(chunk));
+        }
+        Ok(chunks)
+    }
+
+    /// The names that are published, and then each that is published anew (true) or removed (false).
+    ///
+    /// # Errors
+    /// [`WeightsError`]; the stream's where it cannot go on.
+    pub async fn changes(
+        &self,
+    ) -> Result<impl Stream<Item = Result<(String, bool), WeightsError>> + use<>, WeightsError>
+    {
+        let watch = self.objects.watch_with_history().await;
+        let watch = watch.map_err(|error| WeightsError::of(&error))?;
+        let changes = watch.map(|change| match change {
+            Ok(info) => Ok((info.name, !info.deleted)),
+            Err(error) => Err(WeightsError::of(&error)),
+        });
+        Ok(changes.try_filter(|(name, _)| std::future::ready(!name.contains('/'))))
+    }
+}

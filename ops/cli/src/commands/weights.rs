@@ -1,0 +1,391 @@
+//! `warploom weights`: files of weights that the cluster keeps, so that programs need not send them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use actors::storage::{TensorChunks, Weights, WeightsError, WeightsStore};
+use anyhow::{Context, Result, anyhow, bail};
+use bus_schemas::limits::{CONTENT_BYTES, OFFER_BYTES};
+use bus_schemas::{ContentHash, Tenant};
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::admin::Administrator;
+use crate::calendar;
+use crate::commands::tenant::size;
+use crate::exit::{Unreachable, UsageError};
+use crate::output;
+use crate::settings::Settings;
+use crate::table::{fitted, headed};
+use crate::weights::{FileTensor, tensors};
+
+/// `warploom weights`.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  warploom weights add llama model-00001.safetensors model-00002.safetensors --tenant chat
+  warploom weights add tiny tiny.Q4_0.gguf --public
+  warploom weights list
+  warploom weights remove llama")]
+pub enum WeightsCommand {
+    /// Keeps files of weights under a name, or publishes it to others
+    Add(AddArgs),
+    /// Lists what is kept
+    #[command(after_help = "\
+Examples:
+  warploom weights list
+  warploom weights list --json")]
+    List,
+    /// Removes what is kept under a name, and what an `add` that was interrupted has left
+    #[command(after_help = "\
+Examples:
+  warploom weights remove llama")]
+    Remove {
+        /// The name
+        name: Name,
+    },
+}
+
+/// `warploom weights add`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Copies of at least 256 KiB that begin with a tensor are answered from it: smaller tensors are left out.
+
+Examples:
+  warploom weights add llama model-*.safetensors --tenant chat --tenant search
+  warploom weights add tiny tiny.Q4_0.gguf --public")]
+pub struct AddArgs {
+    /// The name: 1 to 64 of a-z, 0-9, '-', '_' and '.', beginning with a letter or digit
+    pub name: Name,
+    /// Safetensors or GGUF files, all that belong to the model
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// A tenant whose copies are answered from it; may be repeated
+    #[arg(
+        long = "tenant",
+        value_name = "TENANT",
+        required_unless_present = "public"
+    )]
+    pub tenants: Vec<Tenant>,
+    /// All tenants' copies are
+    #[arg(long, conflicts_with = "tenants")]
+    pub public: bool,
+}
+
+/// A name of weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name(String);
+
+impl std::str::FromStr for Name {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut bytes = text.bytes();
+        let first = bytes
+            .next()
+            .is_some_and(|it| it.is_ascii_lowercase() || it.is_ascii_digit());
+        let rest =
+            bytes.all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b"-_.".contains(&it));
+        match first && rest && text.len() <= 64 {
+            true => Ok(Self(text.to_owned())),
+            false => Err(
+                "a name is 1 to 64 of a-z, 0-9, '-', '_' and '.', beginning with a letter or digit"
+                    .into(),
+            ),
+        }
+    }
+}
+
+/// Runs a weights command.
+///
+/// # Errors
+/// [`UsageError`] where nothing is kept under the name; [`Unreachable`] without a cluster; what is wrong
+/// with a file.
+pub async fn weights(command: &WeightsCommand, settings: &Settings, json: bool) -> Result<()> {
+    match command {
+        WeightsCommand::Add(args) => add(args, settings, json).await,
+        WeightsCommand::List => list(&Administrator::of(settings).await?, json).await,
+        WeightsCommand::Remove { name } => {
+            remove(&Administrator::of(settings).await?, name, json).await
+        }
+    }
+}
+
+/// What the store says, as commands do.
+fn stored(error: WeightsError) -> anyhow::Error {
+    match error {
+        WeightsError::Full => anyhow!(
+            "E-WEIGHTS-FULL: the store of weights is full: remove some (`warploom weights remove`), or allow \
+             more: `warploom --set weights.max_bytes=SIZE weights add …`"
+        ),
+        WeightsError::Broker(why) => {
+            anyhow!(Unreachable(format!(
+                "the broker's JetStream does not answer ({why})"
+            )))
+        }
+        error => anyhow!("E-WEIGHTS-STORE: {error}"),
+    }
+}
+
+/// The tensors of all files that are large enough to be offered.
+fn read(files: &[PathBuf]) -> Result<Vec<FileTensor>> {
+    let (mut all, mut names) = (Vec::new(), BTreeSet::new());
+    for file in files {
+        for tensor in tensors(file)? {
+            if !names.insert(tensor.name.clone()) {
+                bail!(
+                    "E-WEIGHTS-FILE: {} has tensor {} again",
+                    file.display(),
+                    tensor.name
+                );
+            }
+            all.push(tensor);
+        }
+    }
+    all.retain(|tensor| tensor.bytes >= OFFER_BYTES);
+    if all.is_empty() {
+        bail!("E-WEIGHTS-FILE: no tensor has 256 KiB or more: there is nothing worth keeping");
+    }
+    Ok(all)
+}
+
+fn bar(bytes: u64, what: &'static str) -> Result<ProgressBar> {
+    let bar = ProgressBar::new(bytes).with_message(what);
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}")?;
+    Ok(bar.with_style(style))
+}
+
+/// The hashes of a tensor's chunks.
+fn hashes(tensor: &FileTensor, bar: &ProgressBar) -> Result<TensorChunks> {
+    let file = File::open(&tensor.path).with_context(|| tensor.path.display().to_string())?;
+    let (mut hashes, mut chunk, mut done) = (Vec::new(), vec![0; CONTENT_BYTES], 0);
+    while done < tensor.bytes {
+        let bytes = (tensor.bytes - done).min(CONTENT_BYTES as u64) as usize;
+        let chunk = &mut chunk[..bytes];
+        let read = file.read_exact_at(chunk, tensor.offset + done);
+        read.with_context(|| tensor.path.display().to_string())?;
+        hashes.extend(ContentHash::of([&*chunk]).0);
+        done += bytes as u64;
+        bar.inc(bytes as u64);
+    }
+    Ok(TensorChunks {
+        name: tensor.name.clone(),
+        bytes: tensor.bytes,
+        hashes,
+    })
+}
+
+/// A tensor's bytes as they are sent.
+struct Part<'a> {
+    file: File,
+    at: u64,
+    left: u64,
+    bar: &'a ProgressBar,
+}
+
+impl<'a> Part<'a> {
+    fn open(tensor: &FileTensor, bar: &'a ProgressBar) -> Result<Self> {
+        let file = File::open(&tensor.path).with_context(|| tensor.path.display().to_string())?;
+        Ok(Self {
+            file,
+            at: tensor.offset,
+            left: tensor.bytes,
+            bar,
+        })
+    }
+}
+
+impl AsyncRead for Part<'_> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut TaskContext<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let part = self.get_mut();
+        let most = usize::try_from(part.left)
+            .unwrap_or(usize::MAX)
+            .min(to.remaining());
+        // A file's bytes are there at once, or nearly: this command has nothing else to do.
+        let read = part
+            .file
+            .read_at(to.initialize_unfilled_to(most), part.at)?;
+        if read == 0 && most > 0 {
+            return Poll::Ready(Err(std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        to.advance(read);
+        part.at += read as u64;
+        part.left -= read as u64;
+        part.bar.inc(read as u64);
+        Poll::Ready(Ok(()))
+    }
+}
+
+async fn add(args: &AddArgs, settings: &Settings, json: bool) -> Result<()> {
+    let found = read(&args.files)?;
+    let most = settings.bytes("weights.max_bytes")?.unwrap_or(u64::MAX);
+    let administrator = Administrator::of(settings).await?;
+    known(&administrator, &args.tenants).await?;
+    let (store, limit) = administrator
+        .bulk_storage()
+        .await?
+        .weights(most)
+        .await
+        .map_err(stored)?;
+    if limit < most {
+        let limit = size(limit);
+        output::note(format_args!("the broker has room for {limit} of weights"));
+    }
+    let name = args.name.0.as_str();
+    let before = store.get(name).await.map_err(stored)?;
+    let bytes = found.iter().map(|tensor| tensor.bytes).sum();
+    let hashing = bar(bytes, "reading")?;
+    let chunks = found.iter().map(|tensor| hashes(tensor, &hashing));
+    let chunks = chunks.collect::<Result<Vec<_>>>()?;
+    hashing.finish_and_clear();
+    let sent = send(&store, name, (&found, &chunks), before.as_ref()).await?;
+    let mut tenants = args.tenants.clone();
+    tenants.sort_unstable();
+    tenants.dedup();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let weights = Weights {
+        v: 1,
+        public: args.public,
+        tenants,
+        added_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+        tensors: chunks,
+    };
+    store.publish(name, &weights).await.map_err(stored)?;
+    store
+        .keep_only(name, &weights.tensors)
+        .await
+        .map_err(stored)?;
+    if json {
+        return output::line(as_json(name, &weights));
+    }
+    output::line(format_args!(
+        "{name}: {} tensors, {}, published to {}; {} sent",
+        weights.tensors.len(),
+        size(weights.bytes()),
+        audience(&weights),
+        size(sent),
+    ))
+}
+
+/// Tenants that there are: one that was misspelt would never be answered.
+async fn known(administrator: &Administrator, tenants: &[Tenant]) -> Result<()> {
+    for tenant in tenants {
+        if administrator.tenant(tenant).await?.is_none() {
+            bail!(UsageError(format!(
+                "there is no tenant {tenant}: `warploom tenant list` names them"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Sends the tensors that are not kept under the name already; how many bytes.
+async fn send(
+    store: &WeightsStore,
+    name: &str,
+    (found, chunks): (&[FileTensor], &[TensorChunks]),
+    before: Option<&Weights>,
+) -> Result<u64> {
+    let kept = before.map_or(&[][..], |weights| &weights.tensors);
+    let kept: BTreeMap<_, _> = kept.iter().map(|tensor| (&tensor.name, tensor)).collect();
+    let new = found.iter().zip(chunks);
+    let new: Vec<_> = new
+        .filter(|(_, chunks)| kept.get(&chunks.name) != Some(chunks))
+        .collect();
+    let bytes = new.iter().map(|(tensor, _)| tensor.bytes).sum();
+    let sending = bar(bytes, "sending")?;
+    for (tensor, _) in new {
+        let mut part = Part::open(tensor, &sending)?;
+        let sent = store.put_tensor(name, &tensor.name, &mut part).await;
+        sent.map_err(stored)?;
+    }
+    sending.finish_and_clear();
+    Ok(bytes)
+}
+
+fn audience(weights: &Weights) -> String {
+    match weights.public {
+        true => "all".into(),
+        false => {
+            let names: Vec<_> = weights.tenants.iter().map(Tenant::as_str).collect();
+            names.join(", ")
+        }
+    }
+}
+
+fn as_json(name: &str, weights: &Weights) -> serde_json::Value {
+    let tenants: Vec<_> = weights.tenants.iter().map(Tenant::as_str).collect();
+    json!({
+        "name": name, "public": weights.public, "tenants": tenants,
+        "tensors": weights.tensors.len(), "bytes": weights.bytes(), "added_ms": weights.added_ms,
+    })
+}
+
+/// The store, if anything was ever kept.
+async fn find(administrator: &Administrator) -> Result<Option<WeightsStore>> {
+    let storage = administrator.bulk_storage().await?;
+    storage.find_weights().await.map_err(stored)
+}
+
+async fn list(administrator: &Administrator, json: bool) -> Result<()> {
+    let store = find(administrator).await?;
+    let mut rows = Vec::new();
+    if let Some(store) = store {
+        for name in store.names().await.map_err(stored)? {
+            // Removed since, if it is none.
+            if let Some(weights) = store.get(&name).await.map_err(stored)? {
+                rows.push((name, weights));
+            }
+        }
+    }
+    if json {
+        return rows
+            .iter()
+            .try_for_each(|(name, weights)| output::line(as_json(name, weights)));
+    }
+    if rows.is_empty() {
+        return output::line("no weights are kept: `warploom weights add --help`");
+    }
+    let mut table = headed("name | published to | tensors> | bytes> | added");
+    for (name, weights) in &rows {
+        table.add_row([
+            name.clone(),
+            audience(weights),
+            weights.tensors.len().to_string(),
+            size(weights.bytes()),
+            calendar::moment(weights.added_ms),
+        ]);
+    }
+    output::line(fitted(&table))
+}
+
+async fn remove(administrator: &Administrator, name: &Name, json: bool) -> Result<()> {
+    let store = find(administrator).await?;
+    let removed = match store {
+        Some(store) => store.remove(&name.0).await.map_err(stored)?,
+        None => false,
+    };
+    if !removed {
+        bail!(
+            "nothing is kept under the name {}: `warploom weights list`",
+            name.0
+        );
+    }
+    match json {
+        true => output::line(json!({"name": name.0, "now": "removed"})),
+        false => output::line(format_args!("{} is removed", name.0)),
+    }
+}

@@ -1,0 +1,130 @@
+//! Files of weights: which tensors they have, and where.
+
+mod gguf;
+mod safetensors;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a file's head at most.
+const HEAD_BYTES: u64 = 100_000_000;
+/// Tensors of a file at most.
+const TENSORS: usize = 1 << 20;
+/// Bytes of a tensor's name at most.
+const NAME_BYTES: usize = 512;
+
+/// Why a file cannot be read as weights.
+#[derive(Debug, thiserror::Error)]
+pub enum WeightsFileError {
+    /// It cannot be read.
+    #[error("E-WEIGHTS-FILE: {}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// It is no file of weights, or a damaged one.
+    #[error("E-WEIGHTS-FILE: {}: {why}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// A tensor in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileTensor {
+    /// Its name.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// Where a tensor lies, as a file's head says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Extent {
+    name: String,
+    offset: u64,
+    bytes: u64,
+}
+
+/// The tensors of a safetensors or GGUF file, in the order of their places.
+///
+/// # Errors
+/// [`WeightsFileError`].
+pub fn tensors(path: &Path) -> Result<Vec<FileTensor>, WeightsFileError> {
+    let io = |error| WeightsFileError::Io {
+        path: path.to_owned(),
+        error,
+    };
+    let mut file = File::open(path).map_err(io)?;
+    let length = file.metadata().map_err(io)?.len();
+    let mut extents = match read_extents(&mut file, length) {
+        Ok(extents) => extents,
+        // What the parsers say of what is there.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::InvalidData | ErrorKind::UnexpectedEof
+            ) =>
+        {
+            let path = path.to_owned();
+            let why = match error.kind() {
+                ErrorKind::UnexpectedEof => "it ends within its head".into(),
+                _ => error.to_string(),
+            };
+            return Err(WeightsFileError::Malformed { path, why });
+        }
+        Err(error) => return Err(io(error)),
+    };
+    extents.sort_by(|one, other| (one.offset, &one.name).cmp(&(other.offset, &other.name)));
+    let tensors = extents.into_iter().map(|extent| FileTensor {
+        name: extent.name,
+        path: path.to_owned(),
+        offset: extent.offset,
+        bytes: extent.bytes,
+    });
+    Ok(tensors.collect())
+}
+
+fn read_extents(file: &mut (impl Read + Seek), length: u64) -> std::io::Result<Vec<Extent>> {
+    let mut magic = [0; 4];
+    file.read_exact(&mut magic)?;
+    file.seek(SeekFrom::Start(0))?;
+    let extents = match &magic == gguf::MAGIC {
+        true => gguf::extents(file)?,
+        false => safetensors::extents(file, length)?,
+    };
+    for extent in &extents {
+        let name = &extent.name;
+        if name.is_empty() || name.len() > NAME_BYTES {
+            return Err(malformed(format!(
+                "a tensor's name has {} bytes",
+                name.len()
+            )));
+        }
+        let end = extent.offset.checked_add(extent.bytes);
+        if end.is_none_or(|end| end > length) {
+            return Err(malformed(format!(
+                "tensor {name} ends behind the file's end"
+            )));
+        }
+    }
+    Ok(extents)
+}
+
+fn malformed(why: impl Into<String>) -> std::io::Error {
+    std::io::Error::new(ErrorKind::InvalidData, why.into())
+}
+
+#[cfg(test)]
+mod tests;
