@@ -146,7 +146,7 @@ impl Peer {
                 }
             }
             // It says of no device that its worker answers.
-            ToWorker::Memory => {}
+            ToWorker::Memory | ToWorker::Offer => {}
             ToWorker::Data => {
                 let chunk: DataChunk<'_> = decode(payload).expect("a chunk");
                 let total = chunk.total as usize;
@@ -292,6 +292,7 @@ impl Peer {
             failed_op: held.failure.as_ref().map_or(0, |(op, _)| *op),
             prepared: Column::pack(&ready, &mut prepared),
             refused: refused.collect(),
+            held: Column::default(),
         };
         let subject = self.subjects.to_client(tenant, session, ToClient::Worker);
         if !self.knobs.loses() {

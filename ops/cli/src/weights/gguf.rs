@@ -1,6 +1,6 @@
 //! GGUF, versions 2 and 3: a head of keys with values, a list of tensors, the tensors.
 //!
-//! The format: `docs/gguf.md` of the ggml project. Values are passed over, but for the alignment.
+//! The format is described by the ggml project. Values are passed over, but for the alignment.
 
 use std::io::{BufReader, Read, Seek};
 

@@ -84,6 +84,29 @@ fn tensors_are_found_where_they_lie() {
 }
 
 #[test]
+fn a_file_that_the_formats_own_library_writes_is_read() {
+    use ::safetensors::tensor::{Dtype, TensorView, serialize};
+    let bytes: Vec<u8> = (0..96).collect();
+    let view = |of, shape: &[usize], range: std::ops::Range<usize>| {
+        TensorView::new(of, shape.to_vec(), &bytes[range]).unwrap()
+    };
+    let tensors = [
+        ("wide", view(Dtype::BF16, &[2, 8], 0..32)),
+        ("deep", view(Dtype::F64, &[8], 32..96)),
+    ];
+    let file = serialize(tensors, None).unwrap();
+    for extent in extents(&file).unwrap() {
+        let there = &file[extent.offset as usize..][..extent.bytes as usize];
+        let wanted = match &*extent.name {
+            "wide" => &bytes[..32],
+            "deep" => &bytes[32..],
+            other => panic!("{other}"),
+        };
+        assert_eq!(there, wanted, "{}", extent.name);
+    }
+}
+
+#[test]
 fn what_is_no_file_of_weights_is_refused_with_the_reason() {
     let why = |file: &[u8]| extents(file).unwrap_err().to_string();
     assert!(why(b"PK\x03\x04 and so on, a checkpoint").contains("neither"));
