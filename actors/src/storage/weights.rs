@@ -181,12 +181,7 @@ impl WeightsStore {
     pub async fn get(&self, name: &str) -> Result<Option<Weights>, WeightsError> {
         let mut found = match self.objects.get(name).await {
             Ok(found) => found,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    GetErrorKind::NotFound
-                ) =>
-            {
+            Err(error) if matches!(error.kind(), GetErrorKind::NotFound) => {
                 return Ok(None);
             }
             Err(error) => return Err(WeightsError::of(&error)),
