@@ -4,6 +4,7 @@
 //! mapped, when it is. A second address at the same time, or another one later, is refused in words.
 
 use std::collections::BTreeMap;
+use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
 use crate::abi::Handle;
@@ -21,6 +22,8 @@ pub(crate) struct Physical {
     /// The device's number.
     pub(crate) device: usize,
     pub(crate) bytes: u64,
+    /// The kinds of handles for other processes that it was made for.
+    pub(crate) shared: c_int,
     state: Mutex<State>,
 }
 
@@ -42,7 +45,7 @@ type Mapped = BTreeMap<u64, (Handle<Physical>, Arc<Physical>)>;
 static MAPPED: Mutex<Mapped> = Mutex::new(BTreeMap::new());
 
 /// A new piece of a device's memory.
-pub(crate) fn create(device: &Device, bytes: u64) -> Result<Handle<Physical>> {
+pub(crate) fn create(device: &Device, bytes: u64, shared: c_int) -> Result<Handle<Physical>> {
     if bytes == 0 || !bytes.is_multiple_of(GRAIN) {
         return Err(Status::INVALID_VALUE);
     }
@@ -61,6 +64,7 @@ pub(crate) fn create(device: &Device, bytes: u64) -> Result<Handle<Physical>> {
     Ok(Physical::table().add(Physical {
         device: device.ordinal,
         bytes,
+        shared,
         state: Mutex::new(State {
             references: 1,
             was_mapped: false,
@@ -166,6 +170,7 @@ mod tests {
                 Arc::new(Physical {
                     device: 0,
                     bytes,
+                    shared: 0,
                     state,
                 }),
             )

@@ -31,6 +31,7 @@ int cuMemGetAccess(unsigned long long *, const Location *, CUdeviceptr);
 int cuMemGetAllocationGranularity(size_t *, const Properties *, int);
 int cuMemsetD32_v2(CUdeviceptr, unsigned, size_t);
 int cuMemGetAllocationPropertiesFromHandle(Properties *, Handle);
+int cuMemExportToShareableHandle(void *, Handle, int, unsigned long long);
 
 static CUcontext context;
 static const Properties here = {1, 0, {1, 0}, NULL, {0}};
@@ -51,8 +52,16 @@ static void mapping(void) {
     unsigned words[4];
     CHECK(cuMemGetAllocationGranularity(&grain, &here, 0));
     ASSERT(grain == GRAIN);
+    /* As a file descriptor, which PyTorch's expandable segments ask for; then a kind that Linux has not. */
     shared.shared = 1;
-    ANSWERS(NOT_SUPPORTED, cuMemGetAllocationGranularity(&grain, &shared, 1));
+    CHECK(cuMemGetAllocationGranularity(&grain, &shared, 1));
+    CHECK(cuMemCreate(&first, GRAIN, &shared, 0));
+    CHECK(cuMemGetAllocationPropertiesFromHandle(&told, first));
+    ASSERT(told.shared == 1);
+    ANSWERS(NOT_SUPPORTED, cuMemExportToShareableHandle(words, first, 1, 0));
+    CHECK(cuMemRelease(first));
+    shared.shared = 2;
+    ANSWERS(NOT_SUPPORTED, cuMemCreate(&first, GRAIN, &shared, 0));
     CHECK(cuMemAddressReserve(&range, 4 * GRAIN, 0, 0, 0));
     ASSERT(range % GRAIN == 0);
     ANSWERS(INVALID_VALUE, cuMemAddressReserve(&other, 100, 0, 0, 0));

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import time
 
-from . import outcome, tenants, wheels
+from . import large, outcome, tenants, wheels
 from .arrays import jax, warp
 from .chart import chart
 from .cluster import stop
@@ -189,6 +189,12 @@ def two(stage, row):
     tenants.together(stage, row, PROGRAMS, TINYGRAD)
 
 
+def memory(stage, row):
+    """tinygrad programs that hold much memory: the same weights ten times, trainings that do not fit."""
+    large.weights(stage, row, PROGRAMS / "weights.py", TINYGRAD)
+    large.trainings(stage, row, PROGRAMS / "weights.py", TINYGRAD)
+
+
 def _count(row, ran):
     if ran.failed is None:
         row.passed += 1
@@ -199,7 +205,7 @@ def _count(row, ran):
 
 
 #: All suites in their order; those of the fast part.
-SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, gpt2, two,
+SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, gpt2, two, memory,
                                                        backend, plugin, runtime, nvcc, workflows,
                                                        triton, triton_own, torch, cupy,
                                                        warp, jax, chart)}

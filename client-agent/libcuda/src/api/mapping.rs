@@ -15,6 +15,9 @@ use crate::status::{Result, Status, note};
 
 /// Memory that stays where it is.
 const PINNED: c_int = 1;
+/// Memory that may be exported as a file descriptor. PyTorch's expandable segments ask for that whether they
+/// export or not: it is refused when it comes to it.
+const FILE_DESCRIPTOR: c_int = 1;
 /// Reading and writing.
 const BOTH: c_int = 3;
 
@@ -58,8 +61,8 @@ fn wanted(properties: &In<'_, Properties>) -> Result<&'static Device> {
         return Err(Status::INVALID_VALUE);
     }
     let device = located(properties.location)?;
-    if properties.shared != 0 {
-        return unsupported("memory of cuMemCreate has no handles for other processes");
+    if properties.shared & !FILE_DESCRIPTOR != 0 {
+        return unsupported("memory of cuMemCreate has no such handles for other processes");
     }
     Ok(device)
 }
@@ -93,7 +96,7 @@ api! {
     ) {
         let device = wanted(&properties)?;
         piece.put_made(|| match flags {
-            0 => physical::create(device, bytes as u64),
+            0 => physical::create(device, bytes as u64, properties.take()?.shared),
             _ => Err(Status::INVALID_VALUE),
         })
     }
@@ -151,8 +154,9 @@ api! {
     }
 
     fn cuMemGetAllocationPropertiesFromHandle(properties: Out<'_, Properties>, piece: Handle<Physical>) {
-        let id = physical::piece(piece)?.device as c_int;
+        let piece = physical::piece(piece)?;
+        let (id, shared) = (piece.device as c_int, piece.shared);
         let (location, windows) = (Location { kind: DEVICE, id }, std::ptr::null());
-        properties.put(Properties { kind: PINNED, shared: 0, location, windows, flags: [0; 8] })
+        properties.put(Properties { kind: PINNED, shared, location, windows, flags: [0; 8] })
     }
 }

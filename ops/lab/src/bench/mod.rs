@@ -20,6 +20,7 @@ mod loading;
 mod memory;
 mod metric;
 mod order;
+mod pager;
 mod preempt;
 mod ptx;
 mod spans;
@@ -125,6 +126,7 @@ async fn clusters(
         "client" => client::client(reps, settings, wanted, tell).await,
         "memory" => {
             weights::weights(reps, settings, &wanted, &mut tell).await?;
+            pager::pager(reps, settings, &wanted, &mut tell).await?;
             swapping::swapping(reps, settings, wanted, tell).await
         }
         "order" => {
@@ -151,6 +153,7 @@ fn metrics_of_all() -> impl Iterator<Item = (&'static str, &'static Spec)> {
     );
     bus.chain(client.into_iter().flatten().map(|spec| ("client", spec)))
         .chain(weights::METRICS.iter().map(|spec| ("memory", spec)))
+        .chain(pager::METRICS.iter().map(|spec| ("memory", spec)))
         .chain(swapping::METRICS.iter().map(|spec| ("memory", spec)))
         .chain(order.map(|spec| ("order", spec)))
         .chain(ptx.map(|spec| ("ptx", spec)))
