@@ -62,7 +62,7 @@ def weights(stage, row, program, variables):
 
 def trainings(stage, row, program, variables):
     """Two trainings that do not fit on the device together: both right."""
-    settings = ("worker.capacity=160MiB", "worker.overcommit=300")
+    settings = ("worker.capacity=112MiB", "worker.overcommit=300")
     with Cluster(stage.options.binary, stage.keep / "trainings", settings=settings) as cluster:
         processes = [_start(cluster, stage, [program, "--train", "20"], variables) for _ in range(2)]
         for number, process in enumerate(processes):
