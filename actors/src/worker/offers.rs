@@ -75,7 +75,9 @@ impl GpuWorker {
         });
         let here: Vec<_> = here.collect();
         missing.retain(|tensor| self.published.may_come(tensor));
-        let may_wait = waits && !missing.is_empty() && self.chunk_memory > 0;
+        // Nothing is fetched for who speaks for no session.
+        let is_own = self.core.quota(session, tenant).is_some();
+        let may_wait = waits && is_own && !missing.is_empty() && self.chunk_memory > 0;
         if may_wait && self.published.wait((tenant, session), payload, missing) {
             return Ok(());
         }

@@ -10,9 +10,9 @@ use gpu_worker_core::content::{Audience, PublishedTensor, PublishedWeights};
 use super::publications::{Publications, TensorName};
 use crate::storage::Weights;
 
-/// Offers that wait for tensors, of all sessions and of one.
+/// Offers that wait for tensors: of all tenants, and of one.
 const WAITING: usize = 1_024;
-const WAITING_OF_ONE: usize = 8;
+const WAITING_OF_ONE: usize = 64;
 /// A tensor that could not be had is not asked for again so soon.
 const FAILED: Duration = Duration::from_secs(30);
 /// How long an offer waits: its client, which asks again, would take a worker that says nothing for gone.
@@ -64,20 +64,21 @@ impl Published {
         !self.failed.contains_key(tensor)
     }
 
-    /// An offer waits until these tensors are here; whether it does. Where there are too many, it does as
-    /// well: its client asks again.
+    /// An offer waits until these tensors are here; whether it does. It does not where too many wait, or
+    /// when it has waited for long: what is not here by now, its client sends.
     pub(super) fn wait(
         &mut self,
         (tenant, session): (&Tenant, SessionId),
         offer: &Bytes,
         tensors: BTreeSet<TensorName>,
     ) -> bool {
-        let mut own = self.waiting.iter().filter(|it| it.session == session);
-        if let Some(again) = own.clone().find(|it| it.offer == *offer) {
+        let mut waiting = self.waiting.iter();
+        if let Some(again) = waiting.find(|it| it.session == session && it.offer == *offer) {
             return again.since.elapsed() < PATIENCE;
         }
-        if own.nth(WAITING_OF_ONE - 1).is_some() || self.waiting.len() >= WAITING {
-            return true;
+        let own = self.waiting.iter().filter(|it| it.tenant == *tenant);
+        if own.count() >= WAITING_OF_ONE || self.waiting.len() >= WAITING {
+            return false;
         }
         for tensor in &tensors {
             if self.asked.insert(tensor.clone()) {
