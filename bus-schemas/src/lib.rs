@@ -89,6 +89,6 @@ pub use record::seal::{
 };
 pub use record::unstored::UnstoredCopy;
 pub use record::usage::{
-    ClusterUsage, Fold, Folded, KernelName, KernelUse, MemoryUse, UsageBlock, UsageEnd, UsageEnds,
-    UseTotals, WorkerUsage, usage_day,
+    ClusterUsage, Fold, Folded, KernelName, KernelUse, MemoryUse, MoveTotals, TenantMoves,
+    UsageBlock, UsageEnd, UsageEnds, UseTotals, WorkerUsage, usage_day,
 };

@@ -296,8 +296,24 @@ fn what_a_worker_and_a_leader_list_is_decoded_within_its_size() {
         let mut status = sample::memory_status();
         status.tenants = vec![status.tenants[0].clone(); limits::STATUS_TENANTS];
         status.sessions = vec![status.sessions[0].clone(); limits::STATUS_SESSIONS];
+        status.moves = sample::moved_usage_block().moves;
+        status.moves = vec![status.moves[0].clone(); limits::STATUS_TENANTS];
+        let place = SessionResidency {
+            session: SessionId(0),
+            bytes: 0,
+            place: Place::Out,
+            pinned: false,
+        };
+        status.swap = Some(SwapStatus {
+            sessions: vec![place; limits::STATUS_SESSIONS],
+            ..SwapStatus::default()
+        });
         let bytes = encode(&status);
-        assert!(bytes.len() < limits::MESSAGE_BYTES / 2, "{}", bytes.len());
+        assert!(
+            bytes.len() < limits::MESSAGE_BYTES / 4 * 3,
+            "{}",
+            bytes.len()
+        );
         assert_eq!(decode::<MemoryStatus>(&bytes), Ok(status));
         bytes
     });

@@ -58,9 +58,21 @@ fn blocks(steps: &[Step], long: bool) -> Vec<UsageBlock> {
                 most_ns: launches * 4,
             }],
             memory: vec![MemoryUse {
-                tenant,
+                tenant: tenant.clone(),
                 byte_ms: later,
             }],
+            moves: (launches > 1)
+                .then(|| TenantMoves {
+                    tenant,
+                    moves: MoveTotals {
+                        outs: launches,
+                        out_bytes: later,
+                        saved_byte_ms: key,
+                        ..MoveTotals::default()
+                    },
+                })
+                .into_iter()
+                .collect(),
             names: vec![KernelName {
                 kernel,
                 function,
@@ -115,6 +127,10 @@ fn read<'a>(blocks: impl IntoIterator<Item = &'a UsageBlock>) -> Read {
         for row in &block.memory {
             let key = (worker, day, row.tenant.clone(), KernelKey(0));
             sums.entry(key).or_default().0.byte_ms += row.byte_ms;
+        }
+        for row in &block.moves {
+            let key = (worker, day, row.tenant.clone(), KernelKey(0));
+            sums.entry(key).or_default().0.moves.add(&row.moves);
         }
         for name in &block.names {
             names.insert(name.kernel, name.function.clone());

@@ -15,6 +15,7 @@ use client_agent::{Client, Session, Settings};
 use futures_util::StreamExt;
 
 use crate::loaded::{LoadedCluster, SOON, plan};
+use crate::usage::{number, table};
 
 pub(crate) const MIB: usize = 1 << 20;
 /// No whole number of chunks, and none of pages.
@@ -140,6 +141,20 @@ async fn what_a_tenant_has_sent_is_not_sent_again() {
     }
     let last = start(&loaded, "a", &all).await;
     assert!(sent.take().await < 4_096 && last.read(BYTES) == all);
+    // The accounts have what was not sent, to the byte and for whom.
+    let until = Instant::now() + SOON;
+    loop {
+        let (rows, _) = table(&loaded, "tenant");
+        let of = |name| rows.iter().find(|row| row["tenant"] == name);
+        let [a, b] =
+            ["a", "b"].map(|name| of(name).map_or(0, |row| number(row, "unsent_bytes") as usize));
+        assert_eq!(b, 0, "{rows:?}");
+        if a == 3 * BYTES - MIB {
+            break;
+        }
+        assert!(Instant::now() < until, "{a} of {}", 3 * BYTES - MIB);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 #[tokio::test]

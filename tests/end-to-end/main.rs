@@ -37,6 +37,7 @@ mod sharing;
 mod silence;
 mod storage;
 mod swap;
+mod swap_accounts;
 mod tables;
 mod targets;
 mod usage;

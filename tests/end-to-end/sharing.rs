@@ -1,12 +1,13 @@
 //! Equal weights of two tenants' programs lie in a worker's memory once: each pays half, and neither
 //! sees what the other makes of them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bus_schemas::{Usage, UsageRow};
 use client_agent::{Client, Session, Settings};
 
 use crate::loaded::{LoadedCluster, plan};
+use crate::usage::{number, table};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const BYTES: usize = 8 << 20;
@@ -116,7 +117,7 @@ async fn loaded(settings: &[(&str, &str)]) -> LoadedCluster {
 
 #[tokio::test]
 async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
-    let loaded = loaded(&[("worker.share", "all")]).await;
+    let loaded = loaded(&[("worker.share", "all"), ("worker.metering", "100ms")]).await;
     let a = start(&loaded, "a").await;
     let b = start(&loaded, "b").await;
     let before = held(&loaded, [BYTES / 2; 2]).await;
@@ -130,6 +131,25 @@ async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
         let expected = BYTES as u128 / 2 * elapsed / 1_000_000;
         assert!(counted.abs_diff(expected) <= 2, "{counted} of {expected}");
     }
+    // And half is in the accounts of each as saved, for as long as they share.
+    let credits = async || {
+        let (rows, _) = table(&loaded, "tenant");
+        rows.iter()
+            .map(|row| number(row, "saved_credits"))
+            .collect::<Vec<_>>()
+    };
+    let (began, first) = (Instant::now(), credits().await);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let (passed, second) = (began.elapsed().as_secs_f64(), credits().await);
+    for (first, second) in first.iter().zip(&second) {
+        let held = (second - first) * f64::from(1 << 30) / (BYTES / 2) as f64;
+        // Blocks come each second.
+        assert!(
+            (held - passed).abs() < 2.5 && held > 0.0,
+            "{held} of {passed} s"
+        );
+    }
+    assert_eq!(second.len(), 2, "of both");
     // One changes its weights: it pays for them, and so does the other for its own.
     let (a, b) = beside(move || {
         b.double();

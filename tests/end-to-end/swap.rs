@@ -17,17 +17,17 @@ use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};
 
 const MIB: u64 = 1 << 20;
-const OVERCOMMITTED: [(&str, &str); 3] = [
+pub(crate) const OVERCOMMITTED: [(&str, &str); 3] = [
     ("worker.capacity", "64MiB"),
     ("worker.overcommit", "200"),
     ("worker.swap_idle", "100ms"),
 ];
 
 /// A program that holds memory and works on it.
-struct Holder(Guest);
+pub(crate) struct Holder(Guest);
 
 impl Holder {
-    fn start(loaded: &LoadedCluster, tenant: &str, dir: &Path, program: &Path) -> Self {
+    pub(crate) fn start(loaded: &LoadedCluster, tenant: &str, dir: &Path, program: &Path) -> Self {
         Self(Guest::start(&mut command(loaded, tenant, dir, program)))
     }
 
@@ -36,7 +36,7 @@ impl Holder {
         writeln!(input, "{what}").expect("it reads");
     }
 
-    fn does(&mut self, what: &str) -> String {
+    pub(crate) fn does(&mut self, what: &str) -> String {
         self.tell(what);
         self.0.says().expect("it answers")
     }
@@ -183,7 +183,7 @@ fn a_disk_without_room_for_the_swap_file_refuses_the_worker_at_its_start() {
 }
 
 /// What a worker says of its memory, as administrators are told.
-async fn status(loaded: &LoadedCluster) -> MemoryStatus {
+pub(crate) async fn status(loaded: &LoadedCluster) -> MemoryStatus {
     let administrator = &loaded.demo.administrator;
     let patience = Duration::from_secs(30);
     let status = administrator.status(patience).await.expect("a leader");

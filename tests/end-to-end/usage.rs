@@ -18,14 +18,30 @@ const SOON: Duration = Duration::from_secs(30);
 /// Often, so that there are many blocks.
 const SETTINGS: &[(&str, &str)] = &[("worker.metering", "100ms")];
 
+/// What is counted: of launches, and of memory that moves and is shared.
+const COUNTED: [&str; 12] = [
+    "launches",
+    "device_seconds",
+    "core_credits",
+    "vram_credits",
+    "swap_outs",
+    "swap_out_bytes",
+    "swap_ins",
+    "swap_in_bytes",
+    "swap_wait_seconds",
+    "swapped_credits",
+    "saved_credits",
+    "unsent_bytes",
+];
+
 /// The rows of a table, and what is said below it.
-fn table(loaded: &LoadedCluster, by: &str) -> (Vec<Value>, Value) {
+pub(crate) fn table(loaded: &LoadedCluster, by: &str) -> (Vec<Value>, Value) {
     let mut rows = objects(loaded, &["usage", "--json", "--by", by]);
     let below = rows.pop().expect("a last line");
     (rows, below)
 }
 
-fn number(value: &Value, field: &str) -> f64 {
+pub(crate) fn number(value: &Value, field: &str) -> f64 {
     value[field]
         .as_f64()
         .unwrap_or_else(|| panic!("{field} of {value}"))
@@ -36,11 +52,11 @@ fn sum(rows: &[Value], field: &str) -> f64 {
 }
 
 /// Every way of telling rows apart gives the same sums, of which none are missing.
-fn adds_up(loaded: &LoadedCluster) -> f64 {
+pub(crate) fn adds_up(loaded: &LoadedCluster) -> f64 {
     let mut launches = Vec::new();
     for by in ["tenant", "kernel", "gpu", "day", "tenant,kernel,day,gpu"] {
         let (rows, below) = table(loaded, by);
-        for field in ["launches", "device_seconds", "core_credits", "vram_credits"] {
+        for field in COUNTED {
             let (sum, total) = (sum(&rows, field), number(&below["total"], field));
             let near = (sum - total).abs() <= 1e-6 * total.max(1.0);
             assert!(near, "{field} by {by}: {sum} of {total}");
@@ -244,6 +260,7 @@ fn of_long_ago(today: u64) -> Vec<UsageBlock> {
                 most_ns: 1_000,
             }],
             memory: Vec::new(),
+            moves: Vec::new(),
             names: Vec::new(),
         };
         totals.add(&block.sum());

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use actix::{Context, Handler};
 use bus_schemas::{Parcel, ResultKind, limits};
-use device::{Completion, KernelTime, OpResult};
+use device::{Completion, KernelTime, OpResult, Recharged};
 use gpu_worker_core::dispatch;
 use gpu_worker_core::ledger::KernelRan;
+use gpu_worker_core::pager::Charge;
 use gpu_worker_core::sequencer::{CompletedEvent, Event};
 
 use super::actor::{Answers, GpuWorker, Incoming};
@@ -132,7 +133,8 @@ impl GpuWorker {
                 DeviceEvent::Recharged(changed, saved) => {
                     // What the pager receives last of a session holds, so it gets all in order.
                     self.send_uses(&mut uses);
-                    self.pager.do_send(PagerMessage::Recharged(changed, saved));
+                    let charges = changed.iter().map(charge).collect();
+                    self.pager.do_send(PagerMessage::Recharged(charges, saved));
                 }
                 DeviceEvent::Moved(moves, used) => {
                     self.send_uses(&mut uses);
@@ -199,4 +201,12 @@ fn ran(kernel: &KernelTime) -> KernelRan {
 fn result_bytes(result: &OpResult) -> u64 {
     let bytes = result.bytes.as_ref().map(Parcel::len);
     bytes.unwrap_or(result.printed.len()) as u64
+}
+
+fn charge(recharged: &Recharged) -> Charge {
+    Charge {
+        session: recharged.session,
+        charged: recharged.charged,
+        saved: recharged.saved,
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bus_schemas::{Failure, ModuleHash, SessionId, Tenant};
-use device::{Completion, Moved, PreparedModule, SwapUse};
+use device::{Completion, Moved, PreparedModule, Recharged, SwapUse};
 
 /// Something that the device has done.
 pub(super) enum DeviceEvent {
@@ -16,5 +16,5 @@ pub(super) enum DeviceEvent {
     /// Moves of sessions' memory that have ended, and how full the swap space is.
     Moved(Vec<Moved>, SwapUse),
     /// What sessions are charged now, and the bytes saved by sharing.
-    Recharged(Vec<(SessionId, u64)>, u64),
+    Recharged(Vec<Recharged>, u64),
 }

@@ -14,6 +14,7 @@ use gpu_worker_core::sequencer::{Event, OfferEvent};
 
 use super::actor::{GpuWorker, Incoming};
 use super::offered::Offered;
+use super::pager::PagerMessage;
 use super::publications::{Publication, TensorName};
 use super::session_buffers::Staging;
 use super::stager::{KeepJob, KeepPublishedJob, Kept, KeptPublished};
@@ -113,6 +114,12 @@ impl GpuWorker {
             if taken >> index & 1 == 0 {
                 *here = None;
             }
+        }
+        let here = offered.here.iter().flatten();
+        let unsent: u64 = here.map(|chunk| chunk.bytes().len() as u64).sum();
+        if unsent > 0 {
+            let message = PagerMessage::Unsent(Tenant::clone(tenant), unsent);
+            self.pager.do_send(message);
         }
         let held = self.hold(session, tenant);
         if !whole {

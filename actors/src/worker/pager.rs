@@ -17,7 +17,7 @@ use gpu_worker_core::dispatch::{Claim, ClaimAnswer};
 use gpu_worker_core::ledger::{Cut, KernelRan};
 use gpu_worker_core::memory_report::PageLimits;
 use gpu_worker_core::meter::{SliceUse, fold};
-use gpu_worker_core::pager::{MoveEnded, SwapAction, SwapUse};
+use gpu_worker_core::pager::{Charge, MoveEnded, SwapAction, SwapUse};
 use gpu_worker_core::resources::CompletedSlice;
 
 use super::kernel_records::KernelRecords;
@@ -75,7 +75,9 @@ pub(super) enum PagerMessage {
     /// Slices have completed; the last done report that was made of them.
     Completed(Vec<SliceUsage>, u64),
     /// What sessions are charged now, by what others did, and the bytes saved by sharing.
-    Recharged(Vec<(SessionId, u64)>, u64),
+    Recharged(Vec<Charge>, u64),
+    /// A tenant need not send so many bytes of a copy: they are here.
+    Unsent(Tenant, u64),
     /// Preparing an image of a tenant took this much processor time.
     Compiled(Tenant, Duration),
     /// From now on something waits while the device is busy, or nothing does.
@@ -215,6 +217,8 @@ impl VramPager {
             (tenant, reading)
         });
         self.telemetry.meters().memory(self.gpu, readings.collect());
+        let moves = self.resources.moves(self.now());
+        self.telemetry.meters().moves(self.gpu, moves);
     }
 
     /// Answers clients' requests for memory, as far as there are answers.
@@ -354,6 +358,7 @@ impl Handler<PagerMessage> for VramPager {
                 let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
                 return self.resources.prepared(&tenant, ns);
             }
+            PagerMessage::Unsent(tenant, bytes) => return self.resources.unsent(&tenant, bytes),
             PagerMessage::Waiting(waits) => return self.resources.waiting(now, waits),
             PagerMessage::Leave => {
                 self.publish_measured();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bus_schemas::Invariant;
+use bus_schemas::{Invariant, MoveTotals};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
 
@@ -39,6 +39,7 @@ pub(crate) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
         Role::Worker => {
             instruments.tenants();
             instruments.memory();
+            instruments.moves();
             instruments.devices();
             instruments.invariants();
         }
@@ -270,6 +271,45 @@ impl Instruments<'_> {
         }
     }
 
+    /// What tenants' memory did on a worker's device. Moves and their bytes are counted as they end.
+    fn moves(&self) {
+        type Of = fn(&MoveTotals) -> f64;
+        let rows: [(&'static str, &'static str, &'static str, Of); 4] = [
+            (
+                "warploom.swap.waited",
+                "s",
+                "time that a tenant's sessions waited for their memory",
+                |it| seconds(it.waited_ns),
+            ),
+            (
+                "warploom.swap.credits",
+                "GiBy.s",
+                "GiB swapped out times seconds",
+                |it| gib_seconds(it.swapped_byte_ms),
+            ),
+            (
+                "warploom.saved.credits",
+                "GiBy.s",
+                "GiB saved by sharing times seconds",
+                |it| gib_seconds(it.saved_byte_ms),
+            ),
+            (
+                "warploom.copies.unsent",
+                "By",
+                "bytes of copies that need not be sent",
+                |it| it.unsent_bytes as f64,
+            ),
+        ];
+        for (name, unit, description, of) in rows {
+            self.amount([name, unit, description], move |meters, out| {
+                meters.each_moves(|tenant, gpu, moves| {
+                    let attributes = [tenant_attribute(tenant), gpu_attribute(gpu)];
+                    out.observe(of(moves), &attributes);
+                });
+            });
+        }
+    }
+
     /// The devices of this process's workers.
     fn devices(&self) {
         let active = "time with at least one launch running";
@@ -292,6 +332,10 @@ impl Instruments<'_> {
             meters.each_usage(|usage| out.observe(usage.saved, &[gpu_attribute(usage.gpu)]));
         });
     }
+}
+
+fn gib_seconds(byte_ms: u64) -> f64 {
+    byte_ms as f64 / f64::from(1 << 30) / 1e3
 }
 
 fn seconds(nanos: u64) -> f64 {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bus_schemas::{Incarnation, SessionId, StoreStatus, Tenant, Usage, UsageRow, WIRE_VERSION};
+use bus_schemas::{
+    Incarnation, MoveTotals, SessionId, StoreStatus, Tenant, Usage, UsageRow, WIRE_VERSION,
+};
 use serde_json::{Value, json};
 use telemetry::{
     MemoryReading, Role, Span, SpanName, TargetReading, Telemetry, TelemetryError,
@@ -136,7 +138,15 @@ fn measures(role: Role, telemetry: &Telemetry) {
                 free: 2 << 30,
                 swapped: 1 << 30,
             };
-            meters.memory(1, [(tenant, reading)].into());
+            meters.memory(1, [(tenant.clone(), reading)].into());
+            let moves = MoveTotals {
+                waited_ns: 250_000_000,
+                swapped_byte_ms: 1_500 << 30,
+                saved_byte_ms: 750 << 30,
+                unsent_bytes: 3 << 20,
+                ..MoveTotals::default()
+            };
+            meters.moves(1, [(tenant, moves)].into());
         }
     }
 }
@@ -174,6 +184,16 @@ fn metrics_arrive_with_units_and_as_docs_define_them() {
         let memory = named(&received, &format!("warploom.vram.{name}"));
         assert_eq!(memory["value"].as_u64(), Some(bytes), "{memory}");
         assert_eq!(memory["attributes"], of_chat);
+    }
+    for (name, amount) in [
+        ("swap.waited", 0.25),
+        ("swap.credits", 1.5),
+        ("saved.credits", 0.75),
+        ("copies.unsent", f64::from(3 << 20)),
+    ] {
+        let moves = named(&received, &format!("warploom.{name}"));
+        assert_eq!(moves["value"].as_f64(), Some(amount), "{moves}");
+        assert_eq!(moves["attributes"], of_chat);
     }
     let launches = &named(&received, "warploom.launches")["attributes"];
     assert_eq!(*launches, of_chat);

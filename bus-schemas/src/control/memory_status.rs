@@ -9,6 +9,7 @@ use crate::codec::message::Message;
 use crate::control::process::{ClientProcess, ShortText};
 use crate::control::residency::SwapStatus;
 use crate::id::{GpuId, Incarnation, SessionId, Tenant};
+use crate::record::usage::TenantMoves;
 
 /// Administrator or tenant to worker, a request: who holds what of the device's memory? A tenant is
 /// told of itself only.
@@ -53,6 +54,9 @@ pub struct MemoryStatus {
     /// How the device's memory is swapped, if it is overcommitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swap: Option<SwapStatus>,
+    /// What memory of the tenants did since the worker's start, of those where that is something.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "rows")]
+    pub moves: Vec<TenantMoves>,
 }
 
 impl MemoryStatus {

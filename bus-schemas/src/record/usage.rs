@@ -3,6 +3,7 @@
 
 mod end;
 mod fold;
+mod moves;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use crate::id::{GpuId, Incarnation, KernelKey, ModuleId, Tenant};
 use crate::launch_path::op::Dim;
 pub use end::{UsageEnd, UsageEnds};
 pub use fold::{Fold, Folded, usage_day};
+pub use moves::{MoveTotals, TenantMoves};
 
 /// What launches of one kernel key by one tenant used since the block before: a row of 80 bytes,
 /// fields in this order. Key 0 is what the device did for the tenant beside launches.
@@ -116,6 +118,9 @@ pub struct UseTotals {
     pub sm_ns: u64,
     /// Byte-milliseconds resident.
     pub byte_ms: u64,
+    /// What memory did beside; absent where it is nothing, and in blocks of a build before it was counted.
+    #[serde(default, skip_serializing_if = "MoveTotals::is_zero")]
+    pub moves: MoveTotals,
 }
 
 impl UseTotals {
@@ -132,6 +137,7 @@ impl UseTotals {
         self.device_ns = self.device_ns.saturating_add(other.device_ns);
         self.sm_ns = self.sm_ns.saturating_add(other.sm_ns);
         self.byte_ms = self.byte_ms.saturating_add(other.byte_ms);
+        self.moves.add(&other.moves);
     }
 
     /// What these are more than others; `None` where they are less.
@@ -142,6 +148,7 @@ impl UseTotals {
             device_ns: self.device_ns.checked_sub(other.device_ns)?,
             sm_ns: self.sm_ns.checked_sub(other.sm_ns)?,
             byte_ms: self.byte_ms.checked_sub(other.byte_ms)?,
+            moves: self.moves.beyond(&other.moves)?,
         })
     }
 
@@ -192,6 +199,9 @@ pub struct UsageBlock {
     /// By tenant.
     #[serde(with = "rows")]
     pub memory: Vec<MemoryUse>,
+    /// By tenant: what memory did beside being held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "rows")]
+    pub moves: Vec<TenantMoves>,
     /// Kernel keys in the rows for the first time.
     #[serde(with = "list")]
     pub names: Vec<KernelName>,
@@ -209,6 +219,7 @@ impl UsageBlock {
         self.kernels.iter().for_each(|row| sum.add_kernel(row));
         let held = self.memory.iter().map(|row| row.byte_ms);
         sum.byte_ms = held.fold(0, u64::saturating_add);
+        self.moves.iter().for_each(|row| sum.moves.add(&row.moves));
         sum
     }
 }
@@ -229,8 +240,18 @@ pub struct WorkerUsage {
 struct Sums {
     /// The first block that it stands for.
     begins: u64,
+    /// Others were folded into it.
+    folded: bool,
     totals: UseTotals,
     rows: UseTotals,
+}
+
+impl Sums {
+    /// Whether a leader of a build that knew no moves may have folded it, and so left them out: those of
+    /// its blocks are then missing, and that is no fault of the block behind it.
+    fn may_lack_moves(&self) -> bool {
+        self.folded && self.totals.moves.is_zero()
+    }
 }
 
 /// Blocks of all workers, each counted once however often it comes, and what is missing of them.
@@ -247,6 +268,7 @@ impl ClusterUsage {
         worker.left |= block.last;
         let sums = Sums {
             begins: block.begins(),
+            folded: block.first.is_some(),
             totals: block.totals,
             rows: block.sum(),
         };
@@ -267,17 +289,26 @@ impl WorkerUsage {
     /// The number of the first block whose rows do not add up to its totals.
     pub fn missing(&self, whole: bool) -> Result<UseTotals, u64> {
         let mut missing = UseTotals::default();
-        let mut before = whole.then_some((0_u64, UseTotals::default()));
+        let mut before = whole.then_some((0_u64, UseTotals::default(), false));
         for (number, sums) in &self.blocks {
-            if let Some((last, known)) = before {
-                let grown = sums.totals.beyond(&known).ok_or(*number)?;
+            let mut totals = sums.totals;
+            let lacks = sums.may_lack_moves();
+            if let Some((last, known, lacked)) = before {
+                if lacks {
+                    totals.moves = known.moves;
+                }
+                let grown = totals.beyond(&known).ok_or(*number)?;
                 let gap = grown.beyond(&sums.rows).ok_or(*number)?;
-                if last.checked_add(1) == Some(sums.begins) && !gap.is_zero() {
+                let mut must = gap;
+                if lacked {
+                    must.moves = MoveTotals::default();
+                }
+                if last.checked_add(1) == Some(sums.begins) && !must.is_zero() {
                     return Err(*number);
                 }
                 missing.add(&gap);
             }
-            before = Some((*number, sums.totals));
+            before = Some((*number, totals, lacks));
         }
         Ok(missing)
     }
@@ -291,115 +322,4 @@ impl WorkerUsage {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    pub(super) fn block(number: u64, launches: u64, before: u64) -> UsageBlock {
-        let tenant: Tenant = "chat".parse().unwrap();
-        let row = KernelUse {
-            tenant: tenant.clone(),
-            key: KernelKey(1),
-            launches,
-            device_ns: 10 * launches,
-            sm_ns: 20 * launches,
-            least_ns: 10,
-            most_ns: 10,
-        };
-        let sum = before + launches;
-        UsageBlock {
-            v: crate::WIRE_VERSION,
-            incarnation: Incarnation(9),
-            gpu: 1,
-            sms: 2,
-            number,
-            first: None,
-            at_ms: 0,
-            elapsed_ns: 0,
-            active_ns: 0,
-            starved_ns: 0,
-            last: false,
-            totals: UseTotals {
-                launches: sum,
-                device_ns: 10 * sum,
-                sm_ns: 20 * sum,
-                byte_ms: 5 * sum,
-            },
-            reports: Some(sum),
-            kernels: vec![row],
-            memory: vec![MemoryUse {
-                tenant,
-                byte_ms: 5 * launches,
-            }],
-            names: Vec::new(),
-        }
-    }
-
-    fn only(usage: &ClusterUsage) -> &WorkerUsage {
-        usage.workers().next().unwrap().1
-    }
-
-    #[test]
-    fn blocks_count_once_and_what_is_missing_is_known() {
-        let mut usage = ClusterUsage::default();
-        assert!(usage.take(&block(1, 3, 0)));
-        assert!(!usage.take(&block(1, 3, 0)), "it came before");
-        assert!(usage.take(&block(4, 2, 10)));
-        let missing = only(&usage).missing(true).unwrap();
-        assert_eq!((missing.launches, missing.byte_ms), (7, 35));
-        assert!(usage.take(&block(2, 6, 3)) && usage.take(&block(3, 1, 9)));
-        assert_eq!(only(&usage).missing(true), Ok(UseTotals::default()));
-        assert_eq!(only(&usage).totals().launches, 12);
-        // Of an interval that begins later, what was before is no gap.
-        let mut later = ClusterUsage::default();
-        later.take(&block(3, 1, 9));
-        assert_eq!(only(&later).missing(false), Ok(UseTotals::default()));
-        assert_eq!(only(&later).missing(true).map(|it| it.launches), Ok(9));
-    }
-
-    #[test]
-    fn rows_of_the_highest_numbers_are_noticed() {
-        let mut block = block(u64::MAX, 1, 0);
-        let row = KernelUse {
-            launches: u64::MAX,
-            device_ns: u64::MAX,
-            sm_ns: u64::MAX,
-            ..block.kernels[0].clone()
-        };
-        block.kernels.push(row);
-        let row = MemoryUse {
-            byte_ms: u64::MAX,
-            ..block.memory[0].clone()
-        };
-        block.memory.push(row);
-        let mut usage = ClusterUsage::default();
-        assert!(usage.take(&block));
-        assert_eq!(only(&usage).missing(true), Err(u64::MAX));
-        let mut fold = Fold::default();
-        let next = UsageBlock {
-            number: 8,
-            ..block.clone()
-        };
-        fold.add(UsageBlock { number: 7, ..block });
-        fold.add(next);
-        let folded = fold.finish();
-        let [one] = folded.as_slice() else {
-            panic!("{folded:?}");
-        };
-        assert_eq!(
-            (one.kernels[1].launches, one.memory[0].byte_ms),
-            (u64::MAX, u64::MAX)
-        );
-        usage.take(one);
-        assert_eq!(only(&usage).missing(true), Err(8));
-    }
-
-    #[test]
-    fn rows_that_do_not_add_up_are_noticed() {
-        for (launches, before) in [(2, 4), (2, 2), (9, 0)] {
-            let mut usage = ClusterUsage::default();
-            usage.take(&block(1, 3, 0));
-            usage.take(&block(2, launches, before));
-            assert_eq!(only(&usage).missing(true), Err(2));
-        }
-    }
-}
+mod tests;

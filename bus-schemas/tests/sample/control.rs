@@ -321,6 +321,7 @@ pub(crate) fn memory_status() -> MemoryStatus {
         ],
         more: true,
         swap: None,
+        moves: Vec::new(),
     }
 }
 

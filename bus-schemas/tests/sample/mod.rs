@@ -90,6 +90,11 @@ macro_rules! for_every_message {
         $call!(usage, Usage, $crate::sample::usage());
         $call!(usage_block, UsageBlock, $crate::sample::usage_block());
         $call!(
+            moved_usage_block,
+            UsageBlock,
+            $crate::sample::moved_usage_block()
+        );
+        $call!(
             image_ack,
             WorkerAck<'_>,
             $crate::sample::image_ack(&mut Vec::new())

@@ -238,6 +238,7 @@ pub(crate) fn usage_block() -> UsageBlock {
             device_ns: 90_000,
             sm_ns: 180_000,
             byte_ms: 4_096_000,
+            moves: MoveTotals::default(),
         },
         reports: Some(12),
         kernels: vec![used],
@@ -245,6 +246,26 @@ pub(crate) fn usage_block() -> UsageBlock {
             tenant: tenant(),
             byte_ms: 4_096,
         }],
+        moves: Vec::new(),
         names: vec![name],
     }
+}
+
+/// A block of a worker that swaps and shares.
+pub(crate) fn moved_usage_block() -> UsageBlock {
+    let moves = MoveTotals {
+        outs: 2,
+        out_bytes: 80 << 20,
+        ins: 1,
+        in_bytes: 40 << 20,
+        waited_ns: 35_000_000,
+        swapped_byte_ms: 41_943_040_000,
+        saved_byte_ms: 20_971_520_000,
+        unsent_bytes: 3 << 20,
+    };
+    let mut block = usage_block();
+    block.totals.moves = moves;
+    let tenant = tenant();
+    block.moves.push(TenantMoves { tenant, moves });
+    block
 }

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    GpuId, Incarnation, KernelKey, KernelName, KernelUse, MemoryUse, Tenant, Usage, UsageBlock,
-    UseTotals, WIRE_VERSION, invariant, limits,
+    GpuId, Incarnation, KernelKey, KernelName, KernelUse, MemoryUse, MoveTotals, Tenant,
+    TenantMoves, Usage, UsageBlock, UseTotals, WIRE_VERSION, invariant, limits,
 };
 
 /// Bytes of a block beside its rows and names, at most.
 const HEAD_BYTES: usize = 1 << 10;
-/// Bytes of a row by kernel and tenant.
-const ROW_BYTES: usize = 80;
+/// Bytes of a row by kernel and tenant, or of memory's moves, at most.
+const ROW_BYTES: usize = 96;
 /// Blocks that are passed over while there is nothing to say but who holds memory.
 const IDLE: u32 = 10;
 
@@ -52,6 +52,8 @@ pub struct Ledger {
     used: BTreeMap<(Tenant, KernelKey), KernelUse>,
     /// Byte-milliseconds in blocks.
     held: BTreeMap<Tenant, u64>,
+    /// What memory did, in blocks.
+    moved: BTreeMap<Tenant, MoveTotals>,
     names: Vec<KernelName>,
     /// In blocks.
     totals: UseTotals,
@@ -71,6 +73,7 @@ impl Ledger {
             number: 0,
             used: BTreeMap::new(),
             held: BTreeMap::new(),
+            moved: BTreeMap::new(),
             names: Vec::new(),
             totals: UseTotals::default(),
             reports: 0,
@@ -126,16 +129,25 @@ impl Ledger {
         self.names.push(name);
     }
 
-    /// The next blocks, if there is anything to say. `usage` is everything up to now. The first one
-    /// says that the incarnation is there: of one that dies, it is known whose usage to miss.
-    pub(crate) fn cut(&mut self, usage: &Usage, cut: &Cut) -> Vec<UsageBlock> {
+    /// The next blocks, if there is anything to say. `usage` is everything up to now, and `moves` what
+    /// memory did. The first one says that the incarnation is there: of one that dies, it is known whose
+    /// usage to miss.
+    pub(crate) fn cut(
+        &mut self,
+        usage: &Usage,
+        moves: &BTreeMap<Tenant, MoveTotals>,
+        cut: &Cut,
+    ) -> Vec<UsageBlock> {
         self.passed += 1;
         let must = cut.last || self.number == 0;
-        if self.used.is_empty() && self.passed < IDLE && !must {
+        let news = self.moves_since(moves);
+        let moved = news.iter().any(|row| row.moves.has_events());
+        if self.used.is_empty() && !moved && self.passed < IDLE && !must {
             return Vec::new();
         }
         let memory = self.memory(usage);
-        if self.used.is_empty() && memory.is_empty() && self.names.is_empty() && !must {
+        let held = !memory.is_empty() || !news.is_empty();
+        if self.used.is_empty() && !held && self.names.is_empty() && !must {
             return Vec::new();
         }
         self.passed = 0;
@@ -145,6 +157,12 @@ impl Ledger {
         for row in memory {
             block = self.turn(block, &mut room, ROW_BYTES, usage, cut, &mut blocks);
             block.memory.push(row);
+        }
+        for row in news {
+            block = self.turn(block, &mut room, ROW_BYTES, usage, cut, &mut blocks);
+            let moved = self.moved.entry(row.tenant.clone()).or_default();
+            moved.add(&row.moves);
+            block.moves.push(row);
         }
         for name in std::mem::take(&mut self.names) {
             let bytes = name.function.len() + ROW_BYTES;
@@ -164,6 +182,14 @@ impl Ledger {
             I10,
             keys == tenants,
             "{keys} device nanoseconds of kernel keys, {tenants} of tenants"
+        );
+        let mut tenants = MoveTotals::default();
+        moves.values().for_each(|moves| tenants.add(moves));
+        let all = self.totals.moves;
+        invariant!(
+            I10,
+            all == tenants,
+            "{all:?} of memory in blocks, {tenants:?} of tenants"
         );
         blocks
     }
@@ -204,6 +230,7 @@ impl Ledger {
             reports: None,
             kernels: Vec::new(),
             memory: Vec::new(),
+            moves: Vec::new(),
             names: Vec::new(),
         }
     }
@@ -214,6 +241,17 @@ impl Ledger {
         block.number = self.number;
         block.totals = self.totals;
         block
+    }
+
+    /// What tenants' memory did since the last block.
+    fn moves_since(&self, moves: &BTreeMap<Tenant, MoveTotals>) -> Vec<TenantMoves> {
+        let rows = moves.iter().filter_map(|(tenant, now)| {
+            let before = self.moved.get(tenant).copied().unwrap_or_default();
+            let moves = now.beyond(&before).filter(|news| !news.is_zero())?;
+            let tenant = tenant.clone();
+            Some(TenantMoves { tenant, moves })
+        });
+        rows.collect()
     }
 
     /// What tenants held since the last block.

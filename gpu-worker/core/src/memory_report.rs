@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{
     GpuId, Incarnation, MemoryStatus, SessionId, SessionMemoryStatus, SwapStatus, Tenant,
-    TenantMemoryStatus, WIRE_VERSION, limits,
+    TenantMemoryStatus, TenantMoves, WIRE_VERSION, limits,
 };
 
 use crate::busy::BusyTimes;
 use crate::pager::TenantMemory;
-use crate::{Nanos, Pager};
+use crate::{Meter, Nanos, Pager};
 
 /// How much one answer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,7 @@ pub struct MemoryReport<'a> {
     pub(crate) now: Nanos,
     pub(crate) worker: (Incarnation, GpuId),
     pub(crate) pager: &'a Pager,
+    pub(crate) meter: &'a Meter,
     pub(crate) busy: &'a BusyTimes,
     /// Sessions whose launches run now, and since when.
     pub(crate) running: &'a BTreeMap<SessionId, Nanos>,
@@ -91,6 +92,7 @@ impl MemoryReport<'_> {
             sessions: Vec::new(),
             more: false,
             swap: None,
+            moves: Vec::new(),
         }
     }
 
@@ -123,6 +125,11 @@ impl MemoryReport<'_> {
             busy_ppm: self.busy.tenant(now, tenant, since.copied()),
             sessions: u32::try_from(sessions.len()).unwrap_or(u32::MAX),
         });
+        let moves = self.meter.moves_of(now, pager, tenant);
+        if !moves.is_zero() {
+            let tenant = tenant.clone();
+            status.moves.push(TenantMoves { tenant, moves });
+        }
         let room = most.sessions.saturating_sub(status.sessions.len());
         let named = sessions.iter().take(room);
         status.sessions.extend(named.map(|session| {

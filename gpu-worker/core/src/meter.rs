@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured, MeasuredKernel, SessionId,
-    Tenant, Usage, UsageBlock, UsageRow, WIRE_VERSION, invariant,
+    GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured, MeasuredKernel, MoveTotals,
+    SessionId, Tenant, Usage, UsageBlock, UsageRow, WIRE_VERSION, invariant,
 };
 
 use crate::Nanos;
@@ -53,6 +53,8 @@ pub struct Meter {
     waited_ns: u64,
     kernels: BTreeMap<KernelKey, (u64, u64)>,
     changed: BTreeSet<KernelKey>,
+    /// Bytes of copies that tenants needed not send.
+    unsent: BTreeMap<Tenant, u64>,
     ledger: Ledger,
     times: Times,
 }
@@ -84,6 +86,7 @@ impl Meter {
             waited_ns: 0,
             kernels: BTreeMap::new(),
             changed: BTreeSet::new(),
+            unsent: BTreeMap::new(),
             ledger: Ledger::new(incarnation, gpu, sms),
             times: Times::default(),
         }
@@ -135,6 +138,30 @@ impl Meter {
             .or_insert_with(empty)
             .device_ns += ns;
         self.ledger.ran(tenant, ns, &[]);
+    }
+
+    /// A tenant need not send so many bytes of a copy: they are here.
+    pub fn unsent(&mut self, tenant: &Tenant, bytes: u64) {
+        *self.unsent.entry(tenant.clone()).or_default() += bytes;
+    }
+
+    /// What memory of all tenants did up to now.
+    #[must_use]
+    pub fn moves(&self, now: Nanos, pager: &Pager) -> BTreeMap<Tenant, MoveTotals> {
+        let mut moves = pager.moves(now);
+        for (tenant, bytes) in &self.unsent {
+            moves.entry(tenant.clone()).or_default().unsent_bytes = *bytes;
+        }
+        moves
+    }
+
+    /// What memory of one tenant did up to now.
+    #[must_use]
+    pub fn moves_of(&self, now: Nanos, pager: &Pager, tenant: &Tenant) -> MoveTotals {
+        MoveTotals {
+            unsent_bytes: self.unsent.get(tenant).copied().unwrap_or(0),
+            ..pager.moves_of(now, tenant)
+        }
     }
 
     /// The worker's done reports through this one tell of nothing that [`Self::completed`] was not
@@ -247,7 +274,8 @@ impl Meter {
     /// The next usage blocks, if there is anything to report.
     pub fn cut(&mut self, now: Nanos, pager: &Pager, cut: &Cut) -> Vec<UsageBlock> {
         let usage = self.usage(now, pager);
-        self.ledger.cut(&usage, cut)
+        let moves = self.moves(now, pager);
+        self.ledger.cut(&usage, &moves, cut)
     }
 
     /// Totals of the kernel keys that changed since this was last asked, if any did.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{
     GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured, MemoryAnswer, MemoryRequest,
-    OpNumber, Residency, SessionId, Tenant, TenantQuota, Usage, UsageBlock,
+    MoveTotals, OpNumber, Residency, SessionId, Tenant, TenantQuota, Usage, UsageBlock,
 };
 
 use crate::busy::BusyTimes;
@@ -16,7 +16,9 @@ use crate::dispatch::{Claim, ClaimAnswer, Claims};
 use crate::ledger::Cut;
 use crate::memory_report::MemoryReport;
 use crate::meter::SliceUse;
-use crate::pager::{MemoryAction, MemoryRequested, MoveEnded, SwapAction, SwapUse, TenantMemory};
+use crate::pager::{
+    Charge, MemoryAction, MemoryRequested, MoveEnded, SwapAction, SwapUse, TenantMemory,
+};
 use crate::{Meter, Nanos, Pager};
 
 /// A slice that has completed, to its end or to a fault.
@@ -101,7 +103,7 @@ impl Resources {
     /// open claim, if it has one now.
     pub fn moved(&mut self, now: Nanos, ended: &MoveEnded, resident: u64) -> Option<ClaimAnswer> {
         self.pager.moved(now, ended);
-        self.pager.recharged(now, &[(ended.session, resident)]);
+        self.pager.charge(now, ended.session, resident);
         self.claims.ask_again(&mut self.pager)
     }
 
@@ -230,7 +232,7 @@ impl Resources {
 
     /// What sessions are charged now, by what others did, and the bytes saved by sharing. That
     /// frees nothing: no claim is asked again.
-    pub fn recharged(&mut self, now: Nanos, changed: &[(SessionId, u64)], saved: u64) {
+    pub fn recharged(&mut self, now: Nanos, changed: &[Charge], saved: u64) {
         self.pager.recharged(now, changed);
         self.saved = saved;
     }
@@ -238,6 +240,17 @@ impl Resources {
     /// Preparing an image of a tenant took this much processor time.
     pub fn prepared(&mut self, tenant: &Tenant, ns: u64) {
         self.meter.prepared(tenant, ns);
+    }
+
+    /// A tenant need not send so many bytes of a copy: they are here.
+    pub fn unsent(&mut self, tenant: &Tenant, bytes: u64) {
+        self.meter.unsent(tenant, bytes);
+    }
+
+    /// What memory of all tenants did up to now: moves, waits for them, what was not charged or sent.
+    #[must_use]
+    pub fn moves(&self, now: Nanos) -> BTreeMap<Tenant, MoveTotals> {
+        self.meter.moves(now, &self.pager)
     }
 
     /// From now on a launch is ready and waits while the device is busy, or none is.
@@ -262,6 +275,7 @@ impl Resources {
             now,
             worker,
             pager: &self.pager,
+            meter: &self.meter,
             busy: &self.busy,
             running,
         }

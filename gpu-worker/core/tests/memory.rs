@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use bus_schemas::{Code, GpuPosition, OpNumber, SessionId, Tenant};
 use gpu_worker_core::Pager;
-use gpu_worker_core::pager::{GRANULE, MemoryDecision, Need, VariableHolder};
+use gpu_worker_core::pager::{Charge, GRANULE, MemoryDecision, Need, VariableHolder};
 
 fn tenant(name: &str) -> Tenant {
     name.parse().unwrap()
@@ -347,7 +347,12 @@ proptest! {
                         .into_iter()
                         .map(|(session, resident)| (SessionId(session), resident))
                         .collect();
-                    pager.recharged(now, &changed);
+                    let charge = |(session, charged): &(SessionId, u64)| Charge {
+                        session: *session,
+                        charged: *charged,
+                        saved: 0,
+                    };
+                    pager.recharged(now, &changed.iter().map(charge).collect::<Vec<_>>());
                     for (session, _) in &changed {
                         let said = changed.iter().rfind(|(other, _)| other == session);
                         let held = pager.residency(*session).map(|it| it.resident);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use bus_schemas::{GpuId, Incarnation, OpNumber, SessionId};
 use gpu_worker_core::dispatch::Claim;
 use gpu_worker_core::meter::SliceUse;
-use gpu_worker_core::pager::{GRANULE, Need};
+use gpu_worker_core::pager::{Charge, GRANULE, Need};
 use gpu_worker_core::resources::CompletedSlice;
 use gpu_worker_core::{Meter, Pager, Resources};
 
@@ -93,7 +93,14 @@ fn what_is_withdrawn_gets_no_answer() {
 #[test]
 fn what_is_shared_is_told_and_frees_nothing() {
     let mut resources = one_waits();
-    resources.recharged(2, &[(SessionId(1), 0)], 4_096);
+    let charge = Charge {
+        session: SessionId(1),
+        charged: 0,
+        saved: 4_096,
+    };
+    resources.recharged(2, &[charge], 4_096);
+    let moves = resources.moves(1_000_002);
+    assert_eq!(moves.values().next().unwrap().saved_byte_ms, 4_096);
     assert!(resources.is_waiting());
     let usage = resources.usage(3);
     assert_eq!((usage.saved, usage.sessions[0].resident), (4_096, 0));

@@ -307,8 +307,8 @@ pub trait Device: Send {
     }
 
     /// Appends sessions whose charge may have changed since this was last asked, not only by what
-    /// they did themselves, with the bytes that each is charged now (as [`Completion::resident`]).
-    fn recharged(&mut self, changed: &mut Vec<(SessionId, u64)>) {
+    /// they did themselves, with what each is charged now.
+    fn recharged(&mut self, changed: &mut Vec<Recharged>) {
         let _ = changed;
     }
 
@@ -354,6 +354,18 @@ pub trait Device: Send {
 pub fn overcommitted(capacity: u64, percent: u32) -> u64 {
     let together = u128::from(capacity) * u128::from(percent) / 100;
     u64::try_from(together).unwrap_or(u64::MAX).max(capacity)
+}
+
+/// What a session that may share is charged now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recharged {
+    /// The session.
+    pub session: SessionId,
+    /// Bytes that it is charged (as [`Completion::resident`]).
+    pub charged: u64,
+    /// Bytes that it holds on the device beside, for which others that share them are charged. They change
+    /// only where this says so, and with a move of its memory: what moves out is all its own.
+    pub saved: u64,
 }
 
 /// A move of a session's memory that has ended.

@@ -1,7 +1,7 @@
 //! What devices' memory is held for, as commands show it.
 
 use bus_schemas::{
-    MemoryStatus, Place, SessionMemoryStatus, SwapStatus, Tenant, TenantMemoryStatus,
+    MemoryStatus, MoveTotals, Place, SessionMemoryStatus, SwapStatus, Tenant, TenantMemoryStatus,
 };
 use comfy_table::Table;
 use serde_json::{Value, json};
@@ -149,6 +149,8 @@ pub fn as_json(devices: &[DeviceMemory], of: Option<&Tenant>) -> Vec<Value> {
 fn tenant_json(said: &MemoryStatus, row: &TenantMemoryStatus) -> Value {
     let sessions = said.sessions_of(&row.tenant);
     let sessions = sessions.map(|session| session_json(said, session));
+    let moves = said.moves.iter().find(|it| it.tenant == row.tenant);
+    let moves = moves.map_or_else(MoveTotals::default, |it| it.moves);
     json!({
         "tenant": row.tenant.as_str(),
         "total": row.total,
@@ -158,6 +160,14 @@ fn tenant_json(said: &MemoryStatus, row: &TenantMemoryStatus) -> Value {
         "resident": row.resident,
         "swapped": swapped(said, Some(&row.tenant)),
         "busy_ppm": row.busy_ppm,
+        "moves": {
+            "outs": {"times": moves.outs, "bytes": moves.out_bytes},
+            "ins": {"times": moves.ins, "bytes": moves.in_bytes},
+            "waited_ns": moves.waited_ns,
+            "swapped_byte_ms": moves.swapped_byte_ms,
+            "saved_byte_ms": moves.saved_byte_ms,
+            "unsent_bytes": moves.unsent_bytes,
+        },
         "sessions": sessions.collect::<Vec<_>>(),
     })
 }
@@ -183,7 +193,7 @@ fn session_json(said: &MemoryStatus, session: &SessionMemoryStatus) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use bus_schemas::{Incarnation, SessionId, SessionResidency, WIRE_VERSION};
+    use bus_schemas::{Incarnation, SessionId, SessionResidency, TenantMoves, WIRE_VERSION};
 
     use super::*;
     use crate::table::fit;
@@ -218,6 +228,7 @@ mod tests {
             sessions: Vec::new(),
             more: false,
             swap: None,
+            moves: Vec::new(),
         }
     }
 
@@ -253,6 +264,14 @@ mod tests {
             process: None,
         };
         swapping.sessions.push(session);
+        swapping.moves.push(TenantMoves {
+            tenant: longest.parse().unwrap(),
+            moves: MoveTotals {
+                ins: 7,
+                in_bytes: 70 << 20,
+                ..MoveTotals::default()
+            },
+        });
         swapping.swap = Some(SwapStatus {
             limit: 9_999 << 30,
             memory: (1_023 << 30, 9_999 << 30),
@@ -279,6 +298,9 @@ mod tests {
         assert_eq!(shown[0]["tenants"][0]["swapped"], 3_u64 << 30);
         assert_eq!(shown[0]["tenants"][0]["sessions"][0]["place"], "out");
         assert_eq!(shown[0]["swap"]["outs"]["times"], 12_345);
+        let moves = &shown[0]["tenants"][0]["moves"];
+        assert_eq!(moves["ins"]["bytes"], 70 << 20);
+        assert_eq!(moves["outs"]["times"], 0);
         assert_eq!(shown[1]["swap"], Value::Null);
         assert!(swap_table(&devices[1..]).is_none());
     }

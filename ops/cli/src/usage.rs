@@ -1,6 +1,7 @@
 //! The use of tenants, as the workers' usage blocks have it: read from the stream, grouped and summed.
 
 mod losses;
+mod moves;
 mod reading;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use bus_schemas::{
 
 use crate::calendar::DAY_MS;
 pub use losses::{Loss, Unsaid};
+pub use moves::{MOVED, MOVED_HEAD, in_csv, in_json, in_table, remark};
 
 /// What rows are told apart by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -146,7 +148,12 @@ impl Books {
         }
         for row in &block.memory {
             if let Some(used) = self.row(block, &row.tenant, KernelKey(0)) {
-                used.totals.byte_ms += row.byte_ms;
+                used.totals.byte_ms = used.totals.byte_ms.saturating_add(row.byte_ms);
+            }
+        }
+        for row in &block.moves {
+            if let Some(used) = self.row(block, &row.tenant, KernelKey(0)) {
+                used.totals.moves.add(&row.moves);
             }
         }
     }

@@ -16,7 +16,7 @@ pub(crate) use usage::GpuUsage;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use bus_schemas::{GpuId, Incarnation, StoreStatus, Tenant, Usage};
+use bus_schemas::{GpuId, Incarnation, MoveTotals, StoreStatus, Tenant, Usage};
 
 use crate::histogram::Histogram;
 use times::lock;
@@ -29,6 +29,7 @@ pub struct Meters {
     usage: Mutex<BTreeMap<Incarnation, GpuUsage>>,
     targets: Mutex<BTreeMap<Tenant, TargetReading>>,
     memory: Mutex<BTreeMap<GpuId, BTreeMap<Tenant, MemoryReading>>>,
+    moves: Mutex<BTreeMap<GpuId, BTreeMap<Tenant, MoveTotals>>>,
     stores: Mutex<Vec<StoreStatus>>,
     leader: LeaderMeters,
     durations: Arc<OnceLock<Durations>>,
@@ -155,6 +156,19 @@ impl Meters {
     /// What tenants have of a worker's device, as of now: of those that have sessions there.
     pub fn memory(&self, gpu: GpuId, tenants: BTreeMap<Tenant, MemoryReading>) {
         lock(&self.memory).insert(gpu, tenants);
+    }
+
+    /// What tenants' memory did on a worker's device, since the worker's start.
+    pub fn moves(&self, gpu: GpuId, tenants: BTreeMap<Tenant, MoveTotals>) {
+        lock(&self.moves).insert(gpu, tenants);
+    }
+
+    pub(crate) fn each_moves(&self, mut see: impl FnMut(&Tenant, GpuId, &MoveTotals)) {
+        for (gpu, tenants) in &*lock(&self.moves) {
+            for (tenant, moves) in tenants {
+                see(tenant, *gpu, moves);
+            }
+        }
     }
 
     pub(crate) fn each_memory(&self, mut see: impl FnMut(&Tenant, GpuId, MemoryReading)) {

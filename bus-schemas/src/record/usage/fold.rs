@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::UsageBlock;
+use super::{TenantMoves, UsageBlock};
+use crate::codec::column::Row;
 use crate::id::Incarnation;
 use crate::limits;
 
@@ -36,7 +37,8 @@ impl UsageBlock {
     fn size(&self) -> usize {
         let names = self.names.iter();
         let names: usize = names.map(|name| name.function.len() + ROW_BYTES).sum();
-        HEAD_BYTES + names + ROW_BYTES * (self.kernels.len() + self.memory.len())
+        let moves = TenantMoves::SIZE * self.moves.len();
+        HEAD_BYTES + names + moves + ROW_BYTES * (self.kernels.len() + self.memory.len())
     }
 
     /// Takes in the block behind it: what both stand for, as one. Whether it did.
@@ -63,6 +65,7 @@ impl UsageBlock {
             first: Some(self.begins()),
             kernels: std::mem::take(&mut self.kernels),
             memory: std::mem::take(&mut self.memory),
+            moves: std::mem::take(&mut self.moves),
             names: std::mem::take(&mut self.names),
             ..next.clone()
         };
@@ -92,6 +95,12 @@ impl UsageBlock {
             match self.memory.iter_mut().find(|has| has.tenant == row.tenant) {
                 Some(has) => has.byte_ms = has.byte_ms.saturating_add(row.byte_ms),
                 None => self.memory.push(row.clone()),
+            }
+        }
+        for row in &next.moves {
+            match self.moves.iter_mut().find(|has| has.tenant == row.tenant) {
+                Some(has) => has.moves.add(&row.moves),
+                None => self.moves.push(row.clone()),
             }
         }
         for name in &next.names {

@@ -16,6 +16,8 @@
 //! A client that asks before it allocates ([`MemoryRequested`]) is answered by a commitment: its
 //! allocations within that are never refused here. One of an older build does not ask.
 
+mod account;
+mod accounts;
 mod admission;
 mod commitment;
 mod need;
@@ -31,8 +33,9 @@ mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus_schemas::{OpNumber, SessionId, Tenant, invariant};
+use bus_schemas::{MoveTotals, OpNumber, SessionId, Tenant, invariant};
 
+pub use account::Charge;
 pub use need::{MemoryDecision, Need, VariableHolder};
 pub use residency::Residency;
 pub use sums::GRANULE;
@@ -40,6 +43,7 @@ pub use swap::{MoveEnded, SwapAction, SwapUse};
 pub use waiting::{MemoryAction, MemoryRequested, TenantMemory};
 
 use crate::Nanos;
+use account::Account;
 use session::SessionMemory;
 use sums::{Holding, Sums};
 use swap::Swap;
@@ -71,6 +75,9 @@ pub struct Pager {
     /// What launches may take of the slice admitted last.
     granted: Vec<(OpNumber, u64)>,
     swap: Swap,
+    /// What is counted of tenants beside what they are charged, and the sum of what happened to memory.
+    accounts: BTreeMap<Tenant, Account>,
+    moves: MoveTotals,
     /// Tenants whose sessions are never swapped out.
     pinned_tenants: BTreeSet<Tenant>,
 }
@@ -94,6 +101,8 @@ impl Pager {
             over: BTreeSet::new(),
             granted: Vec::new(),
             swap: Swap::new(0),
+            accounts: BTreeMap::new(),
+            moves: MoveTotals::default(),
             pinned_tenants: BTreeSet::new(),
         }
     }
@@ -221,24 +230,31 @@ impl Pager {
 
     /// What sessions are charged has changed, by what others did: those that shared with them came or
     /// went. The device says what each holds now; that of closed ones is ignored.
-    pub fn recharged(&mut self, now: Nanos, changed: &[(SessionId, u64)]) {
-        for (session, resident) in changed {
-            let Some(memory) = self.sessions.get_mut(session) else {
-                continue;
-            };
+    pub fn recharged(&mut self, now: Nanos, changed: &[Charge]) {
+        for charge in changed {
+            self.charge(now, charge.session, charge.charged);
+            self.save(now, charge.session, charge.saved);
+        }
+    }
+
+    /// The device says what a session is charged now.
+    pub fn charge(&mut self, now: Nanos, session: SessionId, resident: u64) {
+        if let Some(memory) = self.sessions.get_mut(&session) {
             let others = self.device.resident - memory.usage.resident;
             self.device.set(now, others + resident);
-            memory.usage.set(now, *resident);
+            memory.usage.set(now, resident);
         }
     }
 
     /// A session has ended and its memory is free. Gives what it had held over time, for the
     /// meter, byte-milliseconds.
     pub fn close(&mut self, now: Nanos, session: SessionId) -> u64 {
+        self.stop_waiting(now, session);
         let Some(mut memory) = self.sessions.remove(&session) else {
             return 0;
         };
         self.uncounted -= memory.uncounted;
+        self.settle_account(now, &memory.tenant, memory.uncharged);
         self.device
             .set(now, self.device.resident - memory.usage.resident);
         memory.usage.set(now, 0);

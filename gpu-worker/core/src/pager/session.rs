@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{ClientProcess, OpNumber, Place, Tenant};
 
+use super::account::Uncharged;
 use super::commitment::Commitment;
 use super::need::{Need, VariableHolder};
 use super::residency::Residency;
@@ -80,6 +81,8 @@ pub(super) struct SessionMemory {
     /// It is being closed: all that it holds will be free.
     pub(super) closing: bool,
     pub(super) usage: Residency,
+    /// What it holds beside what it is charged.
+    pub(super) uncharged: Uncharged,
     pub(super) swap: SessionSwap,
     /// The process that has it, where its client says so.
     pub(super) process: Option<Box<ClientProcess>>,
@@ -102,6 +105,7 @@ impl SessionMemory {
             commitment: None,
             closing: false,
             usage,
+            uncharged: Uncharged::default(),
             swap: SessionSwap::default(),
             process: None,
         }

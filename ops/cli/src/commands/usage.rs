@@ -14,7 +14,7 @@ use crate::memory;
 use crate::output;
 use crate::settings::Settings;
 use crate::table::{fitted, headed};
-use crate::usage::{Books, By, Label, Query, Unsaid, Used};
+use crate::usage::{self, Books, By, Label, MOVED, MOVED_HEAD, Query, Unsaid, Used};
 
 /// `warploom usage`.
 #[derive(Debug, Args)]
@@ -24,6 +24,7 @@ Examples:
   warploom usage --by tenant,day --since 7d --csv > week.csv
   warploom usage --by kernel --tenant train --since 2026-11-21T08:00Z
   warploom usage --json | jq .core_credits
+  warploom usage --by tenant,day --memory --csv
 
 A core credit is one SM busy for a second, a VRAM credit one GiB resident for a second
 (docs/reference/metering.md). Times are UTC.")]
@@ -40,6 +41,10 @@ pub struct UsageArgs {
     /// Use of this tenant only
     #[arg(long)]
     pub tenant: Option<bus_schemas::Tenant>,
+    /// Also what memory did: swapped out, back, waited for, saved by sharing, not sent; in CSV as more
+    /// columns. JSON always has it, and the tables where there is anything
+    #[arg(long)]
+    pub memory: bool,
     /// Prints CSV
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
@@ -73,6 +78,9 @@ pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<
         remarks(&books, &unsaid)?.iter().for_each(output::note);
     } else {
         output::line(fitted(&table(args, &books)))?;
+        if let Some(moved) = moved_table(args, &books) {
+            output::line(format_args!("memory beside:\n{}", fitted(&moved)))?;
+        }
         for remark in remarks(&books, &unsaid)? {
             output::line(remark)?;
         }
@@ -192,6 +200,30 @@ fn table(args: &UsageArgs, books: &Books) -> Table {
     table
 }
 
+/// What memory did: the rows with anything, and their sum. None where there is nothing and nobody asks.
+fn moved_table(args: &UsageArgs, books: &Books) -> Option<Table> {
+    let sum = books.sum().totals.moves;
+    if sum.is_zero() && !args.memory {
+        return None;
+    }
+    let mut head = heads(&args.by);
+    let labels = head.len();
+    head.extend(MOVED_HEAD);
+    let mut table = headed(&head.join("|"));
+    for (row, used) in &books.rows {
+        if !used.totals.moves.is_zero() {
+            let labels = row.iter().flat_map(|label| texts(books, label));
+            table.add_row(labels.chain(usage::in_table(&used.totals.moves)));
+        }
+    }
+    let mut total = vec![String::new(); labels];
+    if let Some(first) = total.first_mut() {
+        "total".clone_into(first);
+    }
+    table.add_row(total.into_iter().chain(usage::in_table(&sum)));
+    Some(table)
+}
+
 /// What people must know beside the numbers.
 fn remarks(books: &Books, unsaid: &Result<Vec<Unsaid>>) -> Result<Vec<String>> {
     let mut remarks = Vec::new();
@@ -209,6 +241,7 @@ fn remarks(books: &Books, unsaid: &Result<Vec<Unsaid>>) -> Result<Vec<String>> {
             used.vram_credits()
         ));
     }
+    remarks.extend(usage::remark(&missing.moves));
     match unsaid {
         Err(error) => remarks.push(format!(
             "whether a worker ended without its last block is not known: {error:#}"
@@ -291,6 +324,9 @@ fn print_csv(args: &UsageArgs, books: &Books) -> Result<()> {
     };
     let mut head = heads(&args.by);
     head.extend(COUNTED);
+    if args.memory {
+        head.extend(MOVED);
+    }
     output::line(head.join(","))?;
     for (row, used) in &books.rows {
         let labels = row.iter().flat_map(|label| texts(books, label));
@@ -300,6 +336,9 @@ fn print_csv(args: &UsageArgs, books: &Books) -> Result<()> {
         fields.push(format!("{:.9}", used.core_credits()));
         fields.push(format!("{:.9}", used.vram_credits()));
         fields.push(format!("{:.6}", share(books, used)));
+        if args.memory {
+            fields.extend(usage::in_csv(&used.totals.moves));
+        }
         output::line(fields.join(","))?;
     }
     Ok(())
@@ -313,8 +352,9 @@ fn counted(books: &Books, used: &Used) -> Map<String, Value> {
         json!(used.vram_credits()),
         json!(share(books, used)),
     ];
-    let names = COUNTED.iter().map(ToString::to_string);
-    names.zip(values).collect()
+    let moves = usage::in_json(&used.totals.moves);
+    let names = COUNTED.into_iter().chain(MOVED).map(str::to_owned);
+    names.zip(values.into_iter().chain(moves)).collect()
 }
 
 fn print_json(

@@ -1,4 +1,4 @@
-use bus_schemas::{Incarnation, KernelUse, MemoryUse, WIRE_VERSION};
+use bus_schemas::{Incarnation, KernelUse, MemoryUse, MoveTotals, TenantMoves, WIRE_VERSION};
 use proptest::prelude::*;
 
 use super::*;
@@ -42,6 +42,16 @@ pub(super) fn block(
         memory: vec![MemoryUse {
             tenant: tenant("a"),
             byte_ms: 1_000 << 30,
+        }],
+        moves: vec![TenantMoves {
+            tenant: tenant("b"),
+            moves: MoveTotals {
+                outs: 1,
+                out_bytes: 5 << 20,
+                waited_ns: 2_000_000,
+                saved_byte_ms: 3_000 << 30,
+                ..MoveTotals::default()
+            },
         }],
         names: Vec::new(),
     };
@@ -89,7 +99,12 @@ fn rows_are_told_apart_as_asked() {
         .values()
         .map(|used| used.totals.launches)
         .collect();
+    // What memory did is in a row of its own tenant, where nothing ran too.
     assert_eq!(launches, [2, 1, 2, 4]);
+    let b = [Label::Day(1), Label::Tenant(tenant("b"))];
+    let moves = found.rows[&b[..]].totals.moves;
+    assert_eq!((moves.outs, moves.saved_byte_ms), (2, 6_000 << 30));
+    assert_eq!(found.sum().totals.moves.outs, 3);
     let a = [Label::Day(1), Label::Tenant(tenant("a"))];
     let used = found.rows[&a[..]];
     assert_eq!((used.least_ns, used.most_ns), (50, 900));

@@ -122,12 +122,14 @@ pub enum WorkerFact {
         /// It has left.
         out: bool,
     },
-    /// A session's memory has moved: so much of it is resident.
+    /// A session's memory has moved.
     Moved {
         /// The session.
         session: SessionId,
+        /// Off the device.
+        out: bool,
         /// Bytes.
-        resident: u64,
+        bytes: u64,
     },
     /// It refused an op its memory.
     Denied {

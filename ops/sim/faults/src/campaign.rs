@@ -86,6 +86,8 @@ pub struct Totals {
     pub swaps: u64,
     /// Reports of use that were compared with what was used.
     pub metered: u64,
+    /// Blocks with moves of memory that were compared with what had moved.
+    pub moved: u64,
     /// Requests for several devices that were had.
     pub several: u64,
     /// Refusals that clients were told, to ask again.
@@ -127,6 +129,7 @@ impl Totals {
         self.denied += report.denied;
         self.swaps += report.swaps;
         self.metered += report.metered;
+        self.moved += report.moved;
         self.several += report.several;
         self.declined += report.declined;
         self.halved += report.halved;

@@ -98,6 +98,7 @@ seen! {
     memory_beyond_the_quota_is_seen: IgnoresQuota, CALM, "I8", "";
     memory_of_others_is_seen: SkipsAddressCheck, CALM, "I9", "";
     forgotten_use_is_seen: ForgetsUse, CALM, "I10", "";
+    forgotten_moves_are_seen: ForgetsMoves, CALM, "I10", "blocks have";
     groups_ignored_are_seen: IgnoresGroups, CALM, "placement", "";
     an_exclusive_worker_that_is_shared_is_seen: SharesExclusive, CALM, "placement", "exclusive worker";
     one_device_too_few_is_seen: LosesADevice, CALM, "placement", "";

@@ -110,12 +110,20 @@ impl Pager {
             let waits = !self.has_wanted(want);
             if !waits {
                 let session = want.session;
-                self.swap.totals.waited_ns += now.saturating_sub(began);
+                self.count_wait(session, now.saturating_sub(began));
                 actions.push(SwapAction::Returned { session });
             }
             waits
         });
         self.swap.wants = wants;
+    }
+
+    /// A session ends: what it waited until now is counted while it is known whose it was.
+    pub(super) fn stop_waiting(&mut self, now: Nanos, session: SessionId) {
+        let mut wants = self.swap.wants.iter_mut();
+        let want = wants.find(|want| want.session == session);
+        let began = want.and_then(|want| want.began.replace(now));
+        self.count_wait(session, began.map_or(0, |began| now.saturating_sub(began)));
     }
 
     fn has_wanted(&mut self, want: &Want) -> bool {

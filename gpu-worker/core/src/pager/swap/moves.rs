@@ -47,18 +47,14 @@ impl Pager {
             if ended.out {
                 self.left(ended.session);
             }
-            self.count(ended);
+            self.count_move(ended);
+            self.measure_move(ended);
+            self.carry(now, ended.session, ended.out);
         }
     }
 
-    fn count(&mut self, ended: &MoveEnded) {
+    fn measure_move(&mut self, ended: &MoveEnded) {
         let swap = &mut self.swap;
-        let totals = match ended.out {
-            true => &mut swap.totals.outs,
-            false => &mut swap.totals.ins,
-        };
-        totals.0 += 1;
-        totals.1 += ended.bytes;
         if ended.bytes >= MIB {
             let ns = ended.took_ns / (ended.bytes / MIB);
             swap.ns_per_mib = ((swap.ns_per_mib * 3).saturating_add(ns) / 4).max(1);

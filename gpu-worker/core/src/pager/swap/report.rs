@@ -65,7 +65,7 @@ impl Pager {
         &self,
         sessions: impl IntoIterator<Item = &'a SessionId>,
     ) -> Option<SwapStatus> {
-        let (totals, used) = (self.swap.totals, self.swap.used);
+        let (totals, used) = (self.moves, self.swap.used);
         let rows = sessions.into_iter().filter_map(|session| {
             let memory = self.sessions.get(session)?;
             let row = self.row(*session, memory);
@@ -75,8 +75,8 @@ impl Pager {
             limit: self.limit,
             memory: used.memory,
             file: used.file,
-            outs: totals.outs,
-            ins: totals.ins,
+            outs: (totals.outs, totals.out_bytes),
+            ins: (totals.ins, totals.in_bytes),
             waited_ns: totals.waited_ns,
             moving: used.moving,
             sessions: rows.collect(),

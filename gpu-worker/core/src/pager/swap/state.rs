@@ -96,17 +96,6 @@ pub struct MoveEnded {
     pub failed: bool,
 }
 
-/// Counts of moves, and what they moved and cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::pager) struct SwapTotals {
-    /// Times that a session was swapped out, and the bytes.
-    pub(in crate::pager) outs: (u64, u64),
-    /// Times that one was brought back, and the bytes.
-    pub(in crate::pager) ins: (u64, u64),
-    /// Nanoseconds that sessions with work waited for their memory.
-    pub(in crate::pager) waited_ns: u64,
-}
-
 /// How full the swap space is, bytes and how many there may be, and how far the moves in progress are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwapUse {
@@ -129,7 +118,6 @@ pub(in crate::pager) struct Swap {
     /// Who wants memory on the device, in the order in which they are served.
     pub(in crate::pager) wants: Vec<Want>,
     pub(in crate::pager) ns_per_mib: u64,
-    pub(in crate::pager) totals: SwapTotals,
     pub(in crate::pager) used: SwapUse,
 }
 
@@ -139,7 +127,6 @@ impl Swap {
             idle_ns,
             wants: Vec::new(),
             ns_per_mib: NS_PER_MIB,
-            totals: SwapTotals::default(),
             used: SwapUse::default(),
         }
     }

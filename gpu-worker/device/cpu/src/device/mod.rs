@@ -25,7 +25,7 @@ use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
 use device::{
     Compiler, Completion, Device, DeviceInfo, Feed, HostKeeper, Interrupt, Keeper, Moved,
-    PreparedModule, SharingDomain, Slice, SwapUse, Unwatched,
+    PreparedModule, Recharged, SharingDomain, Slice, SwapUse, Unwatched,
 };
 use device_swap::Away;
 pub use model::DeviceModel;
@@ -349,11 +349,17 @@ impl Device for CpuDevice {
         self.sharing.get_mut().tend(&mut self.sessions)
     }
 
-    fn recharged(&mut self, changed: &mut Vec<(SessionId, u64)>) {
+    fn recharged(&mut self, changed: &mut Vec<Recharged>) {
         let sharing = self.sharing.get_mut();
         for id in sharing.take_changed() {
             if let Some(session) = self.sessions.get_mut(&id) {
-                changed.push((id, session.get_mut().resident(sharing)));
+                let session = session.get_mut();
+                let charged = session.resident(sharing);
+                changed.push(Recharged {
+                    session: id,
+                    charged,
+                    saved: session.allocated().saturating_sub(charged),
+                });
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{ModuleHash, Op, SessionId};
-use device::{Device, Moved, SharingDomain, Slice, Staged};
+use device::{Device, Moved, Recharged, SharingDomain, Slice, Staged};
 use device_conformance::{TestProgram, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 use device_swap::{SwapConfig, SwapFile, SwapSpace};
@@ -17,6 +17,8 @@ pub(crate) struct Floor {
     device: CpuDevice,
     programs: BTreeMap<u64, TestProgram>,
     charges: BTreeMap<SessionId, u64>,
+    /// What each holds beside its charge.
+    saves: BTreeMap<SessionId, u64>,
     /// Sessions that are on their way, and those that are out.
     moving: BTreeSet<SessionId>,
     out: BTreeSet<SessionId>,
@@ -54,6 +56,7 @@ impl Floor {
             device: CpuDevice::new(config).swapping(space()),
             programs: BTreeMap::new(),
             charges: BTreeMap::new(),
+            saves: BTreeMap::new(),
             moving: BTreeSet::new(),
             out: BTreeSet::new(),
         };
@@ -76,6 +79,7 @@ impl Floor {
         let program = self.programs.remove(&n).expect("open");
         self.device.close(program.session());
         self.charges.remove(&program.session());
+        self.saves.remove(&program.session());
         self.moving.remove(&program.session());
         self.out.remove(&program.session());
         self.receive();
@@ -84,9 +88,19 @@ impl Floor {
     fn receive(&mut self) {
         let mut changed = Vec::new();
         self.device.recharged(&mut changed);
-        for (session, charge) in changed {
+        for Recharged {
+            session,
+            charged,
+            saved,
+        } in changed
+        {
             assert!(self.charges.contains_key(&session), "{session} is closed");
-            self.charges.insert(session, charge);
+            self.charges.insert(session, charged);
+            self.saves.insert(session, saved);
+        }
+        if self.moving.is_empty() {
+            let saved: u64 = self.saves.values().sum();
+            assert_eq!(saved, self.device.saved(), "{:?}", self.saves);
         }
     }
 
@@ -192,6 +206,9 @@ impl Floor {
             false => assert!(self.out.remove(&session)),
         }
         self.charges.insert(session, moved.resident);
+        if moved.failure.is_none() {
+            self.saves.insert(session, 0);
+        }
     }
 
     /// Bytes that are not stored for each program.

@@ -90,7 +90,13 @@ impl<D: SimDevice> WorkerNode<D> {
             if ended.out {
                 self.fact(io, WorkerFact::Swapped { session, out: true });
             }
-            self.fact(io, WorkerFact::Moved { session, resident });
+            let out = ended.out;
+            let fact = WorkerFact::Moved {
+                session,
+                out,
+                bytes,
+            };
+            self.fact(io, fact);
             let answer = self.resources.moved(io.now, &moved, resident);
             self.admitted(io, answer);
         }

@@ -38,6 +38,8 @@ pub enum Mutant {
     MisreportsOpens,
     /// A worker's meter forgets a session's use.
     ForgetsUse,
+    /// A worker's meter forgets that memory came back.
+    ForgetsMoves,
     /// The leader's grants name ops that nobody submitted.
     InventsOps,
     /// Leaders take every tenant for one that is bound to all groups.

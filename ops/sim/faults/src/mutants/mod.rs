@@ -194,6 +194,14 @@ impl Mutated {
                 None => out.push(NodeEffect::Fact(fact)),
             },
             (
+                Mutant::ForgetsMoves,
+                NodeEffect::Fact(Fact::Worker(worker, WorkerFact::UsageCut { mut block })),
+            ) => {
+                block.moves.iter_mut().for_each(|row| row.moves.ins = 0);
+                let fact = Fact::Worker(worker, WorkerFact::UsageCut { block });
+                out.push(NodeEffect::Fact(fact));
+            }
+            (
                 mutant @ (Mutant::HidesGaps | Mutant::NamesTooLittle | Mutant::GivesNoReason),
                 NodeEffect::Store(token, StoreRequest::Append { subject, id, bytes }),
             ) => {

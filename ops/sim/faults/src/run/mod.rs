@@ -224,6 +224,7 @@ impl Play {
             denied: observer.memory.denied.len() as u64,
             swaps: observer.memory.swaps,
             metered: observer.credits.compared,
+            moved: observer.moves.compared,
             several: observer.places.several,
             declined: observer.places.declined,
             halved: observer.places.halved,

@@ -84,6 +84,8 @@ pub struct RunReport {
     pub swaps: u64,
     /// Reports of use that were compared with what was used.
     pub metered: u64,
+    /// Blocks with moves of memory that were compared with what had moved.
+    pub moved: u64,
     /// Requests for several devices that were had.
     pub several: u64,
     /// Refusals that clients were told, to ask again.

@@ -13,8 +13,8 @@ use bus_schemas::{
 
 use crate::administrator::inbox;
 use crate::check::{
-    CheckResult, Credits, Drains, Keeping, Memory, Places, Positions, Sessions, Stops, UsageBlocks,
-    Violation, Windows,
+    CheckResult, Credits, Drains, Keeping, Memory, Moves, Places, Positions, Sessions, Stops,
+    UsageBlocks, Violation, Windows,
 };
 use crate::coverage::Coverage;
 use crate::fault_points::FaultPoints;
@@ -41,6 +41,8 @@ pub(crate) struct Watch {
     pub memory: Memory,
     /// Their use.
     pub credits: Credits,
+    /// Moves of memory, as workers' blocks have them.
+    pub moves: Moves,
     /// Who is placed where.
     pub places: Places,
     /// Which workers are drained.
@@ -95,6 +97,7 @@ impl Watch {
             windows: Windows::new(settings, tenants),
             memory: Memory::new(capacity, limit),
             credits: Credits::default(),
+            moves: Moves::default(),
             places: Places::new(machines, tenants, limit),
             drains: Drains::default(),
             usage: UsageBlocks::default(),

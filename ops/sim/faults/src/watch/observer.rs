@@ -55,6 +55,7 @@ impl ClusterObserver for Watch {
             self.sessions.worker_died(incarnation);
             self.memory.worker_died(incarnation);
             self.credits.worker_died(incarnation);
+            self.moves.worker_died(incarnation);
         }
     }
 

@@ -120,6 +120,9 @@ impl Watch {
             WorkerFact::Device { session, open } => {
                 self.memory.device(worker, session, open)?;
                 self.places.device(now, worker, session, open)?;
+                if !open {
+                    self.moves.closed(now, worker, session);
+                }
                 self.sessions.device(worker, session, open)
             }
             WorkerFact::Settled {
@@ -133,7 +136,7 @@ impl Watch {
             }
             WorkerFact::UsageCut { block } => {
                 self.usage.take(&block);
-                Ok(())
+                self.moves.take(now, &block)
             }
             fact => self.use_of(now, worker, fact),
         }
@@ -155,15 +158,22 @@ impl Watch {
             } => {
                 if let (Some(bytes), Some(tenant)) = (resident, self.memory.tenant(session)) {
                     self.credits.resident(now, worker, (session, tenant), bytes);
+                    self.moves.resident(worker, session, bytes);
                 }
                 self.places.held(now, worker, session, most);
                 self.memory.held(worker, session, most)
             }
             WorkerFact::Swapped { session, out } => self.memory.swapped(worker, session, out),
-            WorkerFact::Moved { session, resident } => {
+            WorkerFact::Moved {
+                session,
+                out,
+                bytes,
+            } => {
                 if let Some(tenant) = self.memory.tenant(session) {
                     let of = (session, tenant);
+                    let resident = if out { 0 } else { bytes };
                     self.credits.resident(now, worker, of, resident);
+                    self.moves.moved(now, worker, of, (out, bytes));
                 }
                 Ok(())
             }

@@ -1,0 +1,142 @@
+//! I10 of memory that is swapped: what a worker's blocks say of moves, and of memory that was out, is what
+//! happened, tenant by tenant.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{Incarnation, MoveTotals, SessionId, Tenant, UsageBlock};
+
+use super::{CheckResult, Violation};
+use sim_cluster::Nanos;
+
+/// A tenant's on one device.
+#[derive(Debug, Default)]
+struct Sum {
+    moves: MoveTotals,
+    out_byte_ns: u128,
+}
+
+/// One incarnation.
+#[derive(Debug, Default)]
+struct Worker {
+    at: Nanos,
+    /// What each session holds on the device, as that said last.
+    resident: BTreeMap<SessionId, u64>,
+    /// Sessions whose memory has left the device and is not back: whose, and bytes.
+    out: BTreeMap<SessionId, (Tenant, u64)>,
+    sums: BTreeMap<Tenant, Sum>,
+    said: BTreeMap<Tenant, MoveTotals>,
+}
+
+impl Worker {
+    fn pass(&mut self, now: Nanos) {
+        let passed = u128::from(now.saturating_sub(self.at));
+        self.at = now.max(self.at);
+        for (tenant, bytes) in self.out.values() {
+            let sum = self.sums.entry(tenant.clone()).or_default();
+            sum.out_byte_ns += u128::from(*bytes) * passed;
+        }
+    }
+}
+
+/// All workers' moves.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    workers: BTreeMap<Incarnation, Worker>,
+    /// Blocks with moves that were compared.
+    pub compared: u64,
+}
+
+impl Moves {
+    /// A session has so much resident from now on.
+    pub(crate) fn resident(&mut self, worker: Incarnation, session: SessionId, bytes: u64) {
+        let worker = self.workers.entry(worker).or_default();
+        worker.resident.insert(session, bytes);
+    }
+
+    /// A move of a session's memory has ended: so many bytes have left the device, or are back.
+    pub(crate) fn moved(
+        &mut self,
+        now: Nanos,
+        worker: Incarnation,
+        (session, tenant): (SessionId, &Tenant),
+        (out, moved): (bool, u64),
+    ) {
+        let worker = self.workers.entry(worker).or_default();
+        worker.pass(now);
+        let sums = worker.sums.entry(tenant.clone()).or_default();
+        let (times, bytes) = match out {
+            true => (&mut sums.moves.outs, &mut sums.moves.out_bytes),
+            false => (&mut sums.moves.ins, &mut sums.moves.in_bytes),
+        };
+        *times += 1;
+        *bytes += moved;
+        let resident = if out { 0 } else { moved };
+        let held = worker.resident.insert(session, resident).unwrap_or(0);
+        match out {
+            true => worker.out.insert(session, (tenant.clone(), held)),
+            false => worker.out.remove(&session),
+        };
+    }
+
+    /// A session has left its device.
+    pub(crate) fn closed(&mut self, now: Nanos, worker: Incarnation, session: SessionId) {
+        let worker = self.workers.entry(worker).or_default();
+        worker.pass(now);
+        worker.out.remove(&session);
+        worker.resident.remove(&session);
+    }
+
+    /// A worker cut a block: the last of those that were cut together has all that happened until now.
+    pub(crate) fn take(&mut self, now: Nanos, block: &UsageBlock) -> CheckResult {
+        let worker = self.workers.entry(block.incarnation).or_default();
+        worker.pass(now);
+        for row in &block.moves {
+            worker
+                .said
+                .entry(row.tenant.clone())
+                .or_default()
+                .add(&row.moves);
+        }
+        if block.reports.is_none() {
+            return Ok(());
+        }
+        self.compared += u64::from(!block.moves.is_empty());
+        for (tenant, sum) in &worker.sums {
+            let said = worker.said.get(tenant).copied().unwrap_or_default();
+            let is = MoveTotals {
+                swapped_byte_ms: u64::try_from(sum.out_byte_ns / 1_000_000).unwrap_or(u64::MAX),
+                // How long somebody waits for room is nothing that is seen from outside, nor is anything
+                // shared here.
+                waited_ns: said.waited_ns,
+                ..sum.moves
+            };
+            if said != is {
+                let what = format!("{tenant} moved {is:?}, blocks have {said:?}");
+                return Err(Violation::new("I10", what));
+            }
+            if said.ins > 0 && said.waited_ns == 0 {
+                let what = format!("{tenant} came back {} times without a wait", said.ins);
+                return Err(Violation::new("I10", what));
+            }
+        }
+        let unknown = worker.said.iter().find(|(tenant, said)| {
+            !worker.sums.contains_key(tenant)
+                && MoveTotals {
+                    waited_ns: 0,
+                    ..**said
+                } != MoveTotals::default()
+        });
+        match unknown {
+            None => Ok(()),
+            Some((tenant, said)) => {
+                let what = format!("{tenant} moved nothing, blocks have {said:?}");
+                Err(Violation::new("I10", what))
+            }
+        }
+    }
+
+    /// A worker died, and all it held.
+    pub(crate) fn worker_died(&mut self, worker: Incarnation) {
+        self.workers.remove(&worker);
+    }
+}
