@@ -4,7 +4,7 @@
 
 use std::io::{BufReader, Read, Seek};
 
-use super::{Extent, HEAD_BYTES, NAME_BYTES, TENSORS, malformed};
+use super::extent::{Extent, HEAD_BYTES, NAME_BYTES, TENSORS, malformed};
 
 /// How such a file begins.
 pub(super) const MAGIC: &[u8; 4] = b"GGUF";

@@ -1,5 +1,6 @@
 //! Files of weights: which tensors they have, and where.
 
+mod extent;
 mod gguf;
 mod safetensors;
 
@@ -7,12 +8,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file's head at most.
-const HEAD_BYTES: u64 = 100_000_000;
-/// Tensors of a file at most.
-const TENSORS: usize = 1 << 20;
-/// Bytes of a tensor's name at most.
-const NAME_BYTES: usize = 512;
+use extent::{Extent, NAME_BYTES, malformed};
 
 /// Why a file cannot be read as weights.
 #[derive(Debug, thiserror::Error)]
@@ -47,14 +43,6 @@ pub struct FileTensor {
     pub offset: u64,
     /// Its bytes.
     pub bytes: u64,
-}
-
-/// Where a tensor lies, as a file's head says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Extent {
-    name: String,
-    offset: u64,
-    bytes: u64,
 }
 
 /// The tensors of a safetensors or GGUF file, in the order of their places.
@@ -120,10 +108,6 @@ fn read_extents(file: &mut (impl Read + Seek), length: u64) -> std::io::Result<V
         }
     }
     Ok(extents)
-}
-
-fn malformed(why: impl Into<String>) -> std::io::Error {
-    std::io::Error::new(ErrorKind::InvalidData, why.into())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use ::safetensors::tensor::Metadata;
 
-use super::{Extent, HEAD_BYTES, TENSORS, malformed};
+use super::extent::{Extent, HEAD_BYTES, TENSORS, malformed};
 
 /// The tensors of a file of `length` bytes.
 pub(super) fn extents(file: &mut impl Read, length: u64) -> std::io::Result<Vec<Extent>> {
