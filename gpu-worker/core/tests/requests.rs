@@ -270,6 +270,28 @@ fn what_others_do_not_use_is_recalled_and_what_they_use_is_refused() {
 }
 
 #[test]
+fn who_may_not_be_swapped_out_is_recalled_from_before_others_are_refused() {
+    let mut world = World::new(&["a", "b", "c"]);
+    world.pager = Pager::new(CAPACITY).with_swap(4 * CAPACITY, 1_000 * MS);
+    for (id, owner) in [(1, "a"), (2, "b"), (3, "c")] {
+        world.pager.open(0, SessionId(id), &tenant(owner), CAPACITY);
+    }
+    world.pager.pin_tenants([tenant("a"), tenant("c")]);
+    // Both have much committed, and use a page of it.
+    for id in [1, 2] {
+        let half = CAPACITY / 2;
+        assert_eq!(world.request(id, PAGE, half), Some(Ok(half)));
+        world.allocate(id, PAGE);
+        world.run_all(id);
+    }
+    // What is left beside those that stay, once they have given back what they do not use.
+    let left = CAPACITY - 2 * PAGE;
+    let too_much = world.request(3, left + PAGE, left + PAGE);
+    assert_eq!(too_much, Some(Err(Code::OutOfMemory)));
+    assert_eq!(world.request(3, left, left), Some(Ok(left)));
+}
+
+#[test]
 fn what_was_freed_and_not_run_is_waited_for_but_not_for_ever() {
     let mut world = World::new(&["a", "a"]);
     assert_eq!(world.request(1, QUOTA, QUOTA), Some(Ok(QUOTA)));

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use bus_schemas::{Failure, MemoryAnswer, OpNumber, SessionId, Tenant, invariant};
 
 use super::Pager;
+use super::session::SessionMemory;
 use super::tally::{over_capacity, over_quota};
 use super::waiting::{MemoryAction, MemoryRequested, Waiting};
 use crate::Nanos;
@@ -220,14 +221,17 @@ impl Pager {
             device: 0,
             tenants: BTreeMap::new(),
         };
-        for (other, memory) in self.sessions.iter().filter(|(id, _)| **id != session) {
-            let waits = self.waiting.iter().any(|it| it.session() == *other);
-            let floor = match &memory.commitment {
+        let floor_of = |other: SessionId, memory: &SessionMemory| {
+            let waits = self.waiting.iter().any(|it| it.session() == other);
+            match &memory.commitment {
                 _ if memory.closing => 0,
                 Some(commitment) if waits => commitment.last() + memory.fixed,
                 Some(commitment) => commitment.kept(now, waiting.since) + memory.fixed,
                 None => memory.live + memory.fixed,
-            };
+            }
+        };
+        for (other, memory) in self.sessions.iter().filter(|(id, _)| **id != session) {
+            let floor = floor_of(*other, memory);
             floors.device += floor;
             *floors.tenants.entry(memory.tenant.clone()).or_default() += floor;
         }
@@ -238,7 +242,7 @@ impl Pager {
         let fits = |most: u64, others: u64| least <= most.saturating_sub(others);
         if !fits(quota, others) {
             Some(true)
-        } else if !fits(self.limit, floors.device) || least > self.most(session) {
+        } else if !fits(self.limit, floors.device) || least > self.most_beside(session, floor_of) {
             Some(false)
         } else {
             None

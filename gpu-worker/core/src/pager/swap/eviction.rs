@@ -185,6 +185,15 @@ impl Pager {
 
     /// The most that a session may hold: what fits on the device beside those that may not leave for it.
     pub(in crate::pager) fn most(&self, session: SessionId) -> u64 {
+        self.most_beside(session, |_, memory| memory.sums().live)
+    }
+
+    /// The same where others hold so much.
+    pub(in crate::pager) fn most_beside(
+        &self,
+        session: SessionId,
+        holds: impl Fn(SessionId, &SessionMemory) -> u64,
+    ) -> u64 {
         if !self.is_overcommitted() {
             return self.capacity;
         }
@@ -194,7 +203,7 @@ impl Pager {
         let others = self.sessions.iter().filter(|(id, _)| **id != session);
         let (mut stay, mut largest) = (0, 0);
         for (id, memory) in others {
-            let bytes = memory.sums().live;
+            let bytes = holds(*id, memory);
             let stays = pinned.contains(id) || (memory.swap.priority == 0 && priority > 0);
             if stays {
                 stay += bytes;
