@@ -286,9 +286,9 @@ fn who_may_not_be_swapped_out_is_recalled_from_before_others_are_refused() {
     }
     // What is left beside those that stay, once they have given back what they do not use.
     let left = CAPACITY - 2 * PAGE;
+    assert_eq!(world.request(3, left, left), Some(Ok(left)));
     let too_much = world.request(3, left + PAGE, left + PAGE);
     assert_eq!(too_much, Some(Err(Code::OutOfMemory)));
-    assert_eq!(world.request(3, left, left), Some(Ok(left)));
 }
 
 #[test]
