@@ -183,9 +183,13 @@ async fn wrong_files_unknown_tenants_and_a_full_store_are_said_and_keep_nothing(
     let (code, said) = run(&[&little[..], &add(&["--public"]), &[large]].concat());
     assert!(code == Some(1) && said.contains("E-WEIGHTS-FULL"), "{said}");
     assert!(listed(&loaded, dir.path()).is_empty());
-    // With room for it, all is as if nothing had been.
+    assert!(kept(&loaded).await.0 < 100_000, "nothing is written");
+    // The limit stays until another is asked for. With room for it, all is as if nothing had been.
+    let (code, said) = run(&[&add(&["--public"])[..], &[large]].concat());
+    assert!(code == Some(1) && said.contains("E-WEIGHTS-FULL"), "{said}");
     ends(
         command(&loaded, dir.path())
+            .args(["--set", "weights.max_bytes=64MiB"])
             .args(add(&["--public"]))
             .arg(&path),
         0,
@@ -193,28 +197,72 @@ async fn wrong_files_unknown_tenants_and_a_full_store_are_said_and_keep_nothing(
     assert_eq!(listed(&loaded, dir.path()).len(), 1);
 }
 
+/// Bytes that the broker keeps of weights, and in how many messages.
+async fn kept(loaded: &LoadedCluster) -> (u64, u64) {
+    let credentials = loaded.demo.cluster.broker.credentials();
+    let login = credentials.cluster_user.clone().expect("a login of roles");
+    let options = async_nats::ConnectOptions::with_user_and_password(login.user, login.password);
+    let bus = options.connect(&credentials.url).await.expect("a broker");
+    let jetstream = async_nats::jetstream::new(bus);
+    let name = format!("OBJ_wl-{}-weights", credentials.cluster);
+    let stream = jetstream.get_stream(name).await.expect("a store");
+    let state = &stream.cached_info().state;
+    (state.bytes, state.messages)
+}
+
 #[tokio::test]
-async fn an_add_that_is_killed_publishes_nothing_and_the_next_one_does() {
+async fn an_add_that_is_killed_publishes_nothing_and_what_it_wrote_is_freed() {
     let loaded = cluster().await;
     let dir = TempDir::new().expect("a directory");
     let (path, _) = file(dir.path(), "model.safetensors", 7, &[8 * MIB; 12]);
     let mut add = command(&loaded, dir.path());
     add.args(["weights", "add", "m", "--public"]).arg(&path);
-    for after in [60, 200, 350] {
+    let mut halves = 0;
+    for after in [60, 150, 250] {
         let mut child = add.spawn().expect("it starts");
-        std::thread::sleep(Duration::from_millis(after));
-        let early = child.try_wait().expect("a child").is_none();
+        tokio::time::sleep(Duration::from_millis(after)).await;
         child.kill().expect("it dies");
         child.wait().expect("dead");
-        if early {
-            assert!(listed(&loaded, dir.path()).is_empty(), "after {after} ms");
+        // Nothing, or all of it where it was that fast.
+        match &listed(&loaded, dir.path())[..] {
+            [] => halves += 1,
+            rows => assert_eq!(rows[0]["bytes"], 96 * MIB as u64),
         }
     }
+    assert!(halves > 0, "all of them were faster");
+    // One more that is killed while it changes what is published: that stays as it was.
     ends(&mut add, 0);
+    let (other, _) = file(dir.path(), "other.safetensors", 90, &[8 * MIB; 12]);
+    let mut change = command(&loaded, dir.path());
+    change.args(["weights", "add", "m", "--public"]).arg(&other);
+    let mut child = change.spawn().expect("it starts");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    child.kill().expect("it dies");
+    child.wait().expect("dead");
+    let again = ends(&mut add, 0);
     let rows = listed(&loaded, dir.path());
     assert_eq!(rows[0]["bytes"], 96 * MIB as u64);
+    let said = text(&again).0;
+    assert!(
+        said.contains("; 0 B sent") || said.contains("; 96.0 MiB sent"),
+        "{said}"
+    );
+    // Half a minute later all that those have left goes, and nothing else.
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    ends(&mut add, 0);
+    let (bytes, _) = kept(&loaded).await;
+    let most = 97 * MIB as u64;
+    assert!(
+        (96 * MIB as u64..most).contains(&bytes),
+        "{bytes} bytes are kept"
+    );
     ends(
         command(&loaded, dir.path()).args(["weights", "remove", "m"]),
         0,
+    );
+    let (bytes, messages) = kept(&loaded).await;
+    assert!(
+        bytes < 100_000,
+        "{bytes} bytes are kept, in {messages} messages"
     );
 }

@@ -2,10 +2,15 @@
 //! which tensors it has and to whom they are published.
 //!
 //! The name's object is written last and removed first, so that a name is there whole or not at all.
-//! What a writer that died has left is written over or removed with the next one.
+//! A tensor's object is named by its content: what is written for another version of a name damages
+//! nothing. What a writer that died has left, whole objects or parts of one, the next one sweeps away.
 
 use async_nats::jetstream::object_store::{self, GetErrorKind, ObjectMetadata, ObjectStore};
 use async_nats::jetstream::stream::StorageType;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use async_nats::jetstream::{Context, stream};
 use bus_schemas::limits::CONTENT_BYTES;
 use bus_schemas::{ContentHash, Tenant};
 use bytes::Bytes;
@@ -21,6 +26,17 @@ use super::store::Storage;
 const INDEX_BYTES: usize = 64 << 20;
 /// The least that the store may hold.
 const LEAST_BYTES: u64 = 4 << 20;
+/// What it may hold where nobody says.
+const USUAL_BYTES: u64 = 16 << 30;
+/// Bytes that stay free for small messages: those by which something is removed are some.
+const SPARE_BYTES: u64 = 1 << 20;
+/// What the broker stores for a message beside its bytes, at most.
+const MESSAGE_HEAD: u64 = 512;
+/// Parts of an object that nobody has gone on writing for so long are nobody's: whoever writes waits less for
+/// the broker's answer.
+const ABANDONED: Duration = Duration::from_secs(30);
+/// An object that says by its time what the broker's clock is.
+const CLOCK: &str = "/clock";
 
 /// Why something cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +76,14 @@ pub struct TensorChunks {
 }
 
 impl TensorChunks {
+    /// The rest of its object's name behind the weights' name: it has its content in it.
+    #[must_use]
+    pub fn object(&self) -> String {
+        let content = ContentHash::of([&self.hashes[..]]).to_string();
+        let (short, _) = content.split_at(16);
+        format!("{short}/{}", self.name)
+    }
+
     /// The hashes of its chunks.
     pub fn chunks(&self) -> impl Iterator<Item = ContentHash> {
         self.hashes
@@ -86,6 +110,13 @@ pub struct Weights {
 }
 
 impl Weights {
+    /// Whether other weights are the same, published to the same.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let audience = |of: &Self| (of.public, of.tenants.clone());
+        audience(self) == audience(other) && self.tensors == other.tensors
+    }
+
     /// Bytes of all tensors.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -93,15 +124,17 @@ impl Weights {
     }
 }
 
-/// The name of a tensor's object.
-fn object(name: &str, tensor: &str) -> String {
-    format!("{name}/{tensor}")
+/// The name of a tensor's object, or how those of a name begin.
+fn object(name: &str, rest: &str) -> String {
+    format!("{name}/{rest}")
 }
 
 /// The store, as far as it is there.
 #[derive(Clone)]
 pub struct WeightsStore {
     objects: ObjectStore,
+    jetstream: Context,
+    bucket: String,
 }
 
 impl std::fmt::Debug for WeightsStore {
@@ -118,23 +151,32 @@ impl Storage {
     pub async fn find_weights(&self) -> Result<Option<WeightsStore>, WeightsError> {
         let name = self.subjects().weights_store();
         match self.jetstream.get_object_store(name).await {
-            Ok(objects) => Ok(Some(WeightsStore { objects })),
+            Ok(objects) => Ok(Some(self.store_of(objects))),
             Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(WeightsError::of(&error)),
         }
     }
 
+    fn store_of(&self, objects: ObjectStore) -> WeightsStore {
+        WeightsStore {
+            objects,
+            jetstream: self.jetstream.clone(),
+            bucket: self.subjects().weights_store(),
+        }
+    }
+
     /// The store of weights, which may hold so many bytes from now on, or as many as the broker has room
-    /// for. It is made if it is not there. Gives how many.
+    /// for; none leaves it as it is. It is made if it is not there. Gives how many.
     ///
     /// # Errors
     /// Why it can be neither made nor limited.
-    pub async fn weights(&self, bytes: u64) -> Result<(WeightsStore, u64), WeightsError> {
+    pub async fn weights(&self, most: Option<u64>) -> Result<(WeightsStore, u64), WeightsError> {
+        let most = most.map(|bytes| bytes.max(LEAST_BYTES));
         if let Some(store) = self.find_weights().await? {
-            let limit = self.limit_weights(bytes.max(LEAST_BYTES)).await?;
+            let limit = self.limit_weights(most).await?;
             return Ok((store, limit));
         }
-        let (mut bytes, mut copies) = (bytes.max(LEAST_BYTES), self.copies(None));
+        let (mut bytes, mut copies) = (most.unwrap_or(USUAL_BYTES), self.copies(None));
         loop {
             let config = object_store::Config {
                 bucket: self.subjects().weights_store(),
@@ -144,7 +186,7 @@ impl Storage {
                 ..object_store::Config::default()
             };
             match self.jetstream.create_object_store(config).await {
-                Ok(objects) => return Ok((WeightsStore { objects }, bytes)),
+                Ok(objects) => return Ok((self.store_of(objects), bytes)),
                 Err(error) if copies > 1 && lacks_servers(&error, false) => copies = 1,
                 Err(error) if bytes > LEAST_BYTES && lacks_room(&error) => {
                     bytes = (bytes / 2).max(LEAST_BYTES);
@@ -155,15 +197,15 @@ impl Storage {
     }
 
     /// Limits the store that is there; where the broker has no room for so many bytes, it stays as it is.
-    async fn limit_weights(&self, bytes: u64) -> Result<u64, WeightsError> {
+    async fn limit_weights(&self, most: Option<u64>) -> Result<u64, WeightsError> {
         let name = format!("OBJ_{}", self.subjects().weights_store());
         let stream = self.jetstream.get_stream(name).await;
         let stream = stream.map_err(|error| WeightsError::of(&error))?;
         let mut config = stream.cached_info().config.clone();
         let has = u64::try_from(config.max_bytes).unwrap_or(u64::MAX);
-        if has == bytes {
+        let Some(bytes) = most.filter(|bytes| *bytes != has) else {
             return Ok(has);
-        }
+        };
         config.max_bytes = signed(bytes);
         match self.jetstream.update_stream(&config).await {
             Ok(_) => Ok(bytes),
@@ -219,17 +261,41 @@ impl WeightsStore {
         names.map_err(|error| WeightsError::of(&error))
     }
 
-    /// Writes a tensor of a name that is not published yet, or anew.
+    /// Whether there is room for objects of so many bytes together, in so many messages.
     ///
     /// # Errors
-    /// [`WeightsError`]; what it wrote is removed with the name.
+    /// [`WeightsError::Full`] where there is none; nothing is written then.
+    pub async fn room_for(&self, bytes: u64, messages: u64) -> Result<(), WeightsError> {
+        let stream = self.stream().await?;
+        let info = stream.cached_info();
+        let most = u64::try_from(info.config.max_bytes).unwrap_or(u64::MAX);
+        let wanted = bytes.saturating_add(messages.saturating_mul(MESSAGE_HEAD));
+        let used = info.state.bytes.saturating_add(SPARE_BYTES);
+        match used.saturating_add(wanted) <= most {
+            true => Ok(()),
+            false => Err(WeightsError::Full),
+        }
+    }
+
+    async fn stream(&self) -> Result<stream::Stream, WeightsError> {
+        let stream = self
+            .jetstream
+            .get_stream(format!("OBJ_{}", self.bucket))
+            .await;
+        stream.map_err(|error| WeightsError::of(&error))
+    }
+
+    /// Writes a tensor that is to be published under a name.
+    ///
+    /// # Errors
+    /// [`WeightsError`]; what it wrote is swept away later.
     pub async fn put_tensor(
         &self,
         name: &str,
-        tensor: &str,
+        tensor: &TensorChunks,
         bytes: &mut (impl AsyncRead + Unpin),
     ) -> Result<(), WeightsError> {
-        self.put(object(name, tensor), bytes).await
+        self.put(object(name, &tensor.object()), bytes).await
     }
 
     /// Publishes a name, all of whose tensors are there.
@@ -256,7 +322,7 @@ impl WeightsStore {
         put.map(drop).map_err(|error| WeightsError::of(&error))
     }
 
-    /// Removes a name, and then every tensor that was written under it. Whether it was published.
+    /// Removes a name, and then every tensor that was written under it. Whether there was anything.
     ///
     /// # Errors
     /// [`WeightsError`]; it may be tried again.
@@ -266,14 +332,11 @@ impl WeightsStore {
         if published {
             self.delete(name).await?;
         }
-        let own = object(name, "");
-        for tensor in all.iter().filter(|has| has.starts_with(&own)) {
-            self.delete(tensor).await?;
-        }
-        Ok(published)
+        let strays = self.keep_only(name, &[]).await?;
+        Ok(published || strays > 0)
     }
 
-    /// Removes tensors of a name that are not among these.
+    /// Removes the tensors of a name that are not among these; how many, with abandoned parts of objects.
     ///
     /// # Errors
     /// [`WeightsError`].
@@ -281,18 +344,54 @@ impl WeightsStore {
         &self,
         name: &str,
         tensors: &[TensorChunks],
-    ) -> Result<(), WeightsError> {
-        let kept: std::collections::BTreeSet<_> = tensors
-            .iter()
-            .map(|tensor| object(name, &tensor.name))
-            .collect();
+    ) -> Result<usize, WeightsError> {
+        let kept = tensors.iter().map(|tensor| object(name, &tensor.object()));
+        let kept: BTreeSet<_> = kept.collect();
         let own = object(name, "");
+        let mut removed = 0;
         for stray in self.all().await? {
             if stray.starts_with(&own) && !kept.contains(&stray) {
                 self.delete(&stray).await?;
+                removed += 1;
             }
         }
-        Ok(())
+        Ok(removed + self.sweep().await?)
+    }
+
+    /// Removes the parts of objects that were never finished and that nobody goes on writing. How many
+    /// objects.
+    async fn sweep(&self) -> Result<usize, WeightsError> {
+        // By the broker's clock, which a message of now says.
+        self.put(CLOCK.to_owned(), &mut &b"."[..]).await?;
+        let list = self.objects.list().await;
+        let list = list.map_err(|error| WeightsError::of(&error))?;
+        let finished = list.map_ok(|info| info.nuid).try_collect::<BTreeSet<_>>();
+        let finished = finished.await.map_err(|error| WeightsError::of(&error))?;
+        let stream = self.stream().await?;
+        let now = stream.cached_info().state.last_timestamp;
+        let parts = format!("$O.{}.C.", self.bucket);
+        let subjects = stream.info_with_subjects(format!("{parts}>")).await;
+        let subjects = subjects.map_err(|error| WeightsError::of(&error))?;
+        let subjects = subjects
+            .map_ok(|(subject, _)| subject)
+            .try_collect::<Vec<_>>();
+        let mut swept = 0;
+        for subject in subjects.await.map_err(|error| WeightsError::of(&error))? {
+            let id = subject.strip_prefix(&parts).unwrap_or_default();
+            if finished.contains(id) {
+                continue;
+            }
+            // One that is gone meanwhile is nobody's concern.
+            let Ok(last) = stream.get_last_raw_message_by_subject(&subject).await else {
+                continue;
+            };
+            if now - last.time > ABANDONED {
+                let purged = stream.purge().filter(&subject).await;
+                purged.map_err(|error| WeightsError::of(&error))?;
+                swept += 1;
+            }
+        }
+        Ok(swept)
     }
 
     async fn delete(&self, object: &str) -> Result<(), WeightsError> {
@@ -300,7 +399,8 @@ impl WeightsStore {
         deleted.map_err(|error| WeightsError::of(&error))
     }
 
-    /// A tensor's bytes in pieces, `most` together.
+    /// A tensor's bytes in pieces, `most` together: of the object that has this name behind the weights'
+    /// ([`TensorChunks::object`]).
     ///
     /// # Errors
     /// [`WeightsError`]; where there are more.

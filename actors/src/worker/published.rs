@@ -105,7 +105,7 @@ impl Published {
             false => Audience::Tenants(weights.tenants.iter().cloned().collect()),
         };
         let tensors = weights.tensors.iter().map(|tensor| PublishedTensor {
-            object: format!("{name}/{}", tensor.name).into(),
+            object: format!("{name}/{}", tensor.object()).into(),
             hashes: tensor.chunks().collect(),
         });
         if !self.weights.publish(name, audience, tensors.collect()) {

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 const SECRET: &str = "b-secret-4f1d";
 
 /// Subjects tenant `a` must not hear: all, inboxes, b's, the cluster's, JetStream's, the system's.
-const FORBIDDEN_TO_HEAR: [&str; 14] = [
+const FORBIDDEN_TO_HEAR: [&str; 15] = [
     ">",
     "*",
     "*.>",
@@ -32,11 +32,12 @@ const FORBIDDEN_TO_HEAR: [&str; 14] = [
     "wl.v1.c.s.>",
     "$JS.>",
     "$SYS.>",
+    "$O.>",
 ];
 
 /// Subjects tenant `a` must not say: as b, to b, to itself, as a worker, as the leader, in
 /// JetStream, to somebody's inbox, in another cluster.
-const FORBIDDEN_TO_SAY: [&str; 11] = [
+const FORBIDDEN_TO_SAY: [&str; 12] = [
     "wl.v1.c.t.b.up.submit",
     "wl.v1.c.t.b.dn.result",
     "wl.v1.c.t.a.dn.result",
@@ -46,6 +47,7 @@ const FORBIDDEN_TO_SAY: [&str; 11] = [
     "_INBOX.x.y",
     "$JS.API.STREAM.LIST",
     "$KV.state.lease",
+    "$O.wl-c-weights.C.part",
     "$SYS.REQ.SERVER.PING",
     "plain",
 ];
@@ -145,6 +147,7 @@ async fn a_tenant_is_refused_everything_else_and_is_told() {
     let mut heard = cluster.client.subscribe("wl.v1.c.>").await.unwrap();
     let mut inboxes = cluster.client.subscribe("_INBOX.x.>").await.unwrap();
     let mut buckets = cluster.client.subscribe("$KV.>").await.unwrap();
+    let mut objects = cluster.client.subscribe("$O.>").await.unwrap();
     cluster
         .client
         .publish("wl.v1.c.s.ready", "".into())
@@ -169,7 +172,7 @@ async fn a_tenant_is_refused_everything_else_and_is_told() {
         .unwrap();
     let next = soon("the allowed message", heard.next()).await.unwrap();
     assert_eq!(next.subject.as_str(), "wl.v1.c.t.a.up.allowed");
-    for ears in [&mut inboxes, &mut buckets] {
+    for ears in [&mut inboxes, &mut buckets, &mut objects] {
         assert!(
             tokio::time::timeout(Duration::from_millis(20), ears.next())
                 .await

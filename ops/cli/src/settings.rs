@@ -76,7 +76,7 @@ known! {
     "client.driver_version" = "13.0", "the version of CUDA that the driver says it speaks, 13.0 or later: Warp sends PTX only to a driver as new as its own toolkit (13.4)";
     "command.deadline" = "5s", "a command waits so long for a broker, a leader or a stored message that does not come";
     "run.library" = "", "the drop-in library that `run` gives programs (default: beside this program)";
-    "weights.max_bytes" = "16GiB", "what published weights may take of the broker's disk; `weights add` sets it";
+    "weights.max_bytes" = "", "what published weights may take of the broker's disk: `weights add` sets it (default: as it is, 16GiB at first)";
     "up.brokers" = "1", "brokers that `up` starts: 1, or 3 or 5 that replicate what they store";
     "up.leaders" = "3", "leader candidates that `up` starts";
     "up.workers" = "1", "workers that `up` starts";

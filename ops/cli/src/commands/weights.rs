@@ -6,7 +6,6 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use actors::storage::{TensorChunks, Weights, WeightsError, WeightsStore};
 use anyhow::{Context, Result, anyhow, bail};
@@ -122,8 +121,8 @@ pub async fn weights(command: &WeightsCommand, settings: &Settings, json: bool) 
 fn stored(error: WeightsError) -> anyhow::Error {
     match error {
         WeightsError::Full => anyhow!(
-            "E-WEIGHTS-FULL: the store of weights is full: remove some (`warploom weights remove`), or allow \
-             more: `warploom --set weights.max_bytes=SIZE weights add …`"
+            "E-WEIGHTS-FULL: the store of weights has no room for it: remove some (`warploom weights remove`), or \
+             allow more: `warploom --set weights.max_bytes=SIZE weights add …`"
         ),
         WeightsError::Broker(why) => {
             anyhow!(Unreachable(format!(
@@ -229,7 +228,7 @@ impl AsyncRead for Part<'_> {
 
 async fn add(args: &AddArgs, settings: &Settings, json: bool) -> Result<()> {
     let found = read(&args.files)?;
-    let most = settings.bytes("weights.max_bytes")?.unwrap_or(u64::MAX);
+    let most = settings.bytes("weights.max_bytes")?;
     let administrator = Administrator::of(settings).await?;
     known(&administrator, &args.tenants).await?;
     let (store, limit) = administrator
@@ -238,7 +237,7 @@ async fn add(args: &AddArgs, settings: &Settings, json: bool) -> Result<()> {
         .weights(most)
         .await
         .map_err(stored)?;
-    if limit < most {
+    if most.is_some_and(|most| limit < most) {
         let limit = size(limit);
         output::note(format_args!("the broker has room for {limit} of weights"));
     }
@@ -249,21 +248,25 @@ async fn add(args: &AddArgs, settings: &Settings, json: bool) -> Result<()> {
     let chunks = found.iter().map(|tensor| hashes(tensor, &hashing));
     let chunks = chunks.collect::<Result<Vec<_>>>()?;
     hashing.finish_and_clear();
-    let sent = send(&store, name, (&found, &chunks), before.as_ref()).await?;
     let mut tenants = args.tenants.clone();
     tenants.sort_unstable();
     tenants.dedup();
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
     let weights = Weights {
         v: 1,
         public: args.public,
         tenants,
-        added_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+        added_ms: calendar::now_ms(),
         tensors: chunks,
     };
-    store.publish(name, &weights).await.map_err(stored)?;
+    let sent = match before {
+        // Nothing changes.
+        Some(before) if before.is_same(&weights) => 0,
+        before => {
+            let sent = send(&store, name, (&found, &weights.tensors), before.as_ref()).await?;
+            store.publish(name, &weights).await.map_err(stored)?;
+            sent
+        }
+    };
     store
         .keep_only(name, &weights.tensors)
         .await
@@ -306,10 +309,13 @@ async fn send(
         .filter(|(_, chunks)| kept.get(&chunks.name) != Some(chunks))
         .collect();
     let bytes = new.iter().map(|(tensor, _)| tensor.bytes).sum();
+    let messages = |tensor: &FileTensor| tensor.bytes.div_ceil(CONTENT_BYTES as u64) + 1;
+    let messages = new.iter().map(|(tensor, _)| messages(tensor)).sum();
+    store.room_for(bytes, messages).await.map_err(stored)?;
     let sending = bar(bytes, "sending")?;
-    for (tensor, _) in new {
+    for (tensor, chunks) in new {
         let mut part = Part::open(tensor, &sending)?;
-        let sent = store.put_tensor(name, &tensor.name, &mut part).await;
+        let sent = store.put_tensor(name, chunks, &mut part).await;
         sent.map_err(stored)?;
     }
     sending.finish_and_clear();
