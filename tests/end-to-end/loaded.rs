@@ -1,6 +1,7 @@
 //! A cluster of the binary under test with tenants at work, and what the end-to-end tests ask of it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bus_schemas::subject::{Subjects, ToLeader};
@@ -21,6 +22,9 @@ pub(crate) struct LoadedCluster {
     /// The cluster and its tenants.
     pub(crate) demo: DemoCluster,
 }
+
+/// Numbers of opens by hand.
+static NONCES: AtomicU64 = AtomicU64::new(5);
 
 /// A tenant running a workload of its own name or another's.
 pub(crate) fn plan(tenant: &str, workload: &str, priority: u8) -> TenantPlan {
@@ -160,7 +164,8 @@ impl LoadedCluster {
         let tenant = tenant.parse().expect("a tenant");
         let request = OpenRequest {
             v: WIRE_VERSION,
-            nonce: 5,
+            // An open that is asked for again would be answered with the session it opened.
+            nonce: NONCES.fetch_add(1, Ordering::Relaxed),
             connection: name,
             devices: 1,
         };
