@@ -138,6 +138,11 @@ async fn published_weights_are_not_sent_by_those_they_are_published_to() {
         (&"tiny".into(), &true.into())
     );
     assert_eq!(row["bytes"], (TENSORS[0] + TENSORS[1]) as u64);
+    // A transfer half of which is published and half of which is sent: the tenant has sent only the latter.
+    let mut changed = tensors[0].clone();
+    changed[MIB + 5] ^= 1;
+    let bytes = sends(&loaded, &sent, "c", &changed).await;
+    assert!((MIB..MIB + 4_096).contains(&bytes), "{bytes} sent");
     // What is removed answers nobody who has not sent it.
     ends(
         command(&loaded, dir.path()).args(["weights", "remove", "tiny"]),

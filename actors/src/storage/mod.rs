@@ -17,4 +17,4 @@ pub use copies::{Copies, Copy};
 pub(crate) use refusals::is_missing;
 pub use store::Storage;
 pub use table::{FAULT, RECORD_BYTES, Stored};
-pub use weights::{TensorChunks, Weights, WeightsError, WeightsStore};
+pub use weights::{Removed, TensorChunks, TensorReader, Weights, WeightsError, WeightsStore};

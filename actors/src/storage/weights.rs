@@ -5,12 +5,14 @@
 //! A tensor's object is named by its content: what is written for another version of a name damages
 //! nothing. What a writer that died has left, whole objects or parts of one, the next one sweeps away.
 
-use async_nats::jetstream::object_store::{self, GetErrorKind, ObjectMetadata, ObjectStore};
-use async_nats::jetstream::stream::StorageType;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use async_nats::jetstream::{Context, stream};
+use async_nats::jetstream::Context;
+use async_nats::jetstream::object_store::{
+    self, GetErrorKind, Object, ObjectMetadata, ObjectStore, PutErrorKind,
+};
+use async_nats::jetstream::stream::{self, StorageType};
 use bus_schemas::limits::CONTENT_BYTES;
 use bus_schemas::{ContentHash, Tenant};
 use bytes::Bytes;
@@ -47,6 +49,9 @@ pub enum WeightsError {
     /// The store's limit is reached.
     #[error("the store of weights is full")]
     Full,
+    /// What was to be written cannot be read.
+    #[error("{0}")]
+    Source(String),
     /// What is there is of another build, or damaged.
     #[error("{0} cannot be read: {1}")]
     Unreadable(String, String),
@@ -76,12 +81,12 @@ pub struct TensorChunks {
 }
 
 impl TensorChunks {
-    /// The rest of its object's name behind the weights' name: it has its content in it.
+    /// The name of its object among the weights of this name: it has its content in it.
     #[must_use]
-    pub fn object(&self) -> String {
+    pub fn object(&self, weights: &str) -> String {
         let content = ContentHash::of([&self.hashes[..]]).to_string();
         let (short, _) = content.split_at(16);
-        format!("{short}/{}", self.name)
+        format!("{weights}/{short}/{}", self.name)
     }
 
     /// The hashes of its chunks.
@@ -122,11 +127,6 @@ impl Weights {
     pub fn bytes(&self) -> u64 {
         self.tensors.iter().map(|tensor| tensor.bytes).sum()
     }
-}
-
-/// The name of a tensor's object, or how those of a name begin.
-fn object(name: &str, rest: &str) -> String {
-    format!("{name}/{rest}")
 }
 
 /// The store, as far as it is there.
@@ -215,6 +215,48 @@ impl Storage {
     }
 }
 
+/// What was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Removed {
+    /// Objects of the name.
+    pub objects: usize,
+    /// Objects of any name that were never finished, and that nobody went on writing.
+    pub abandoned: usize,
+}
+
+/// A tensor as it comes.
+pub struct TensorReader {
+    object: Object,
+    name: String,
+    left: usize,
+}
+
+impl std::fmt::Debug for TensorReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TensorReader")
+            .field("name", &self.name)
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TensorReader {
+    /// Its next chunk, [`CONTENT_BYTES`] but for the last; none behind that.
+    ///
+    /// # Errors
+    /// [`WeightsError`].
+    pub async fn next_chunk(&mut self) -> Result<Option<Bytes>, WeightsError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let mut chunk = vec![0; self.left.min(CONTENT_BYTES)];
+        let read = self.object.read_exact(&mut chunk).await;
+        read.map_err(|error| WeightsError::Unreadable(self.name.clone(), error.to_string()))?;
+        self.left -= chunk.len();
+        Ok(Some(chunk.into()))
+    }
+}
+
 impl WeightsStore {
     /// What is published under a name.
     ///
@@ -295,7 +337,7 @@ impl WeightsStore {
         tensor: &TensorChunks,
         bytes: &mut (impl AsyncRead + Unpin),
     ) -> Result<(), WeightsError> {
-        self.put(object(name, &tensor.object()), bytes).await
+        self.put(tensor.object(name), bytes).await
     }
 
     /// Publishes a name, all of whose tensors are there.
@@ -318,25 +360,30 @@ impl WeightsStore {
             chunk_size: Some(CONTENT_BYTES),
             ..ObjectMetadata::default()
         };
-        let put = self.objects.put(meta, bytes).await;
-        put.map(drop).map_err(|error| WeightsError::of(&error))
+        match self.objects.put(meta, bytes).await {
+            Ok(_) => Ok(()),
+            Err(error) if matches!(error.kind(), PutErrorKind::ReadChunks) => {
+                Err(WeightsError::Source(text(&error)))
+            }
+            Err(error) => Err(WeightsError::of(&error)),
+        }
     }
 
-    /// Removes a name, and then every tensor that was written under it. Whether there was anything.
+    /// Removes a name, and then every tensor that was written under it.
     ///
     /// # Errors
     /// [`WeightsError`]; it may be tried again.
-    pub async fn remove(&self, name: &str) -> Result<bool, WeightsError> {
-        let all = self.all().await?;
-        let published = all.iter().any(|has| has == name);
+    pub async fn remove(&self, name: &str) -> Result<Removed, WeightsError> {
+        let published = self.all().await?.iter().any(|has| has == name);
         if published {
             self.delete(name).await?;
         }
-        let strays = self.keep_only(name, &[]).await?;
-        Ok(published || strays > 0)
+        let mut removed = self.keep_only(name, &[]).await?;
+        removed.objects += usize::from(published);
+        Ok(removed)
     }
 
-    /// Removes the tensors of a name that are not among these; how many, with abandoned parts of objects.
+    /// Removes the tensors of a name that are not among these.
     ///
     /// # Errors
     /// [`WeightsError`].
@@ -344,18 +391,18 @@ impl WeightsStore {
         &self,
         name: &str,
         tensors: &[TensorChunks],
-    ) -> Result<usize, WeightsError> {
-        let kept = tensors.iter().map(|tensor| object(name, &tensor.object()));
-        let kept: BTreeSet<_> = kept.collect();
-        let own = object(name, "");
-        let mut removed = 0;
+    ) -> Result<Removed, WeightsError> {
+        let kept: BTreeSet<_> = tensors.iter().map(|tensor| tensor.object(name)).collect();
+        let own = format!("{name}/");
+        let mut objects = 0;
         for stray in self.all().await? {
             if stray.starts_with(&own) && !kept.contains(&stray) {
                 self.delete(&stray).await?;
-                removed += 1;
+                objects += 1;
             }
         }
-        Ok(removed + self.sweep().await?)
+        let abandoned = self.sweep().await?;
+        Ok(Removed { objects, abandoned })
     }
 
     /// Removes the parts of objects that were never finished and that nobody goes on writing. How many
@@ -399,33 +446,19 @@ impl WeightsStore {
         deleted.map_err(|error| WeightsError::of(&error))
     }
 
-    /// A tensor's bytes in pieces, `most` together: of the object that has this name behind the weights'
-    /// ([`TensorChunks::object`]).
+    /// A tensor of `most` bytes at most, by its object's name ([`TensorChunks::object`]).
     ///
     /// # Errors
-    /// [`WeightsError`]; where there are more.
-    pub async fn tensor(
-        &self,
-        name: &str,
-        tensor: &str,
-        most: u64,
-    ) -> Result<Vec<Bytes>, WeightsError> {
-        let named = object(name, tensor);
-        let unreadable = |why: String| WeightsError::Unreadable(named.clone(), why);
-        let found = self.objects.get(&named).await;
-        let mut found = found.map_err(|error| WeightsError::of(&error))?;
-        if found.info().size as u64 > most {
-            return Err(unreadable(format!("it has {} bytes", found.info().size)));
+    /// [`WeightsError`]; where it has more.
+    pub async fn tensor(&self, name: &str, most: u64) -> Result<TensorReader, WeightsError> {
+        let object = self.objects.get(name).await;
+        let object = object.map_err(|error| WeightsError::of(&error))?;
+        let (name, left) = (name.to_owned(), object.info().size);
+        if left as u64 > most {
+            let why = format!("it has {left} bytes, and {most} are fetched at most");
+            return Err(WeightsError::Unreadable(name, why));
         }
-        let (mut left, mut chunks) = (found.info().size, Vec::new());
-        while left > 0 {
-            let mut chunk = vec![0; left.min(CONTENT_BYTES)];
-            let read = found.read_exact(&mut chunk).await;
-            read.map_err(|error| unreadable(error.to_string()))?;
-            left -= chunk.len();
-            chunks.push(Bytes::from(chunk));
-        }
-        Ok(chunks)
+        Ok(TensorReader { object, name, left })
     }
 
     /// The names that are published, and then each that is published anew (true) or removed (false).

@@ -8,7 +8,7 @@ use bus_schemas::{
     Code, Column, DeviceResult, Failure, HeldImages, ModuleHash, OpNumber, SessionId, Tenant,
     WIRE_VERSION, Weights, WorkerBeat, encode,
 };
-use device::{OpResult, Staged};
+use device::{CopyBytes, OpResult};
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, BeatAction, Event, OpenAction, StartAction};
 
@@ -19,7 +19,7 @@ use super::session_buffers::{KeptResult, SessionBuffers, Staging, StartedSlice};
 use super::stager::Job;
 use crate::publisher::BusPublisher;
 
-/// Staged bytes of a session that are given back to the host when it ends.
+/// CopyBytes bytes of a session that are given back to the host when it ends.
 const MUCH: usize = 64 << 20;
 
 impl GpuWorker {
@@ -176,7 +176,7 @@ impl GpuWorker {
         self.release_images(session);
         self.held.remove(&session);
         self.weights.close(session);
-        self.published.forget(session);
+        self.content.closed(session);
         self.spans.ended(session);
         self.dispatch.handle(dispatch::Event::Gone { session });
     }
@@ -223,7 +223,7 @@ impl GpuWorker {
         }
         let bytes = std::mem::take(bytes);
         let Some(module) = module else {
-            *staging = Staging::Whole(Arc::new(Staged::Sent(bytes)));
+            *staging = Staging::Whole(Arc::new(CopyBytes::Sent(bytes)));
             return;
         };
         *staging = Staging::Finishing(module);

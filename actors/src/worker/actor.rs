@@ -16,7 +16,7 @@ use bus_schemas::{
 };
 use bytes::Bytes;
 use device::{Chunk, DeviceInfo, Keeper, OpResult, OpSpan};
-use gpu_worker_core::content::ContentTable;
+use gpu_worker_core::content::Content;
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, Event, ExitReason};
 use gpu_worker_core::{
@@ -24,12 +24,12 @@ use gpu_worker_core::{
 };
 use tokio::sync::oneshot;
 
+use super::copy_chunks::CopyChunks;
 use super::device_thread::{Command, DeviceThread};
 use super::evidence::Evidence;
 use super::names::{Module, Names};
-use super::offered::Offered;
 use super::pager::{PagerMessage, VramPager};
-use super::published::Published;
+use super::publications::Publications;
 use super::session_buffers::SessionBuffers;
 use super::settings::WorkerSettings;
 use super::sharing_domains::SharingDomains;
@@ -103,7 +103,7 @@ pub(super) enum Incoming<'a> {
     Nothing,
     Batch(&'a Tenant, &'a Bytes, (Range<usize>, Range<usize>)),
     Chunk(&'a Tenant, &'a [u8]),
-    Offer(&'a Tenant, &'a Offered),
+    Offer(&'a Tenant, &'a CopyChunks),
     Results(&'a mut Answers),
     Seal(Option<Subject>),
 }
@@ -155,9 +155,9 @@ pub(super) struct GpuWorker {
     /// Whose sessions may share memory.
     pub(super) sharing: SharingDomains,
     /// Chunks of copies, by their content; how many bytes that nobody uses may stay, and where they lie.
-    pub(super) content: ContentTable<Arc<dyn Chunk>>,
+    pub(super) content: Content<Arc<dyn Chunk>, Bytes>,
     pub(super) chunk_memory: u64,
-    pub(super) published: Published,
+    pub(super) publications: Publications,
     pub(super) keeper: Arc<dyn Keeper>,
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,

@@ -42,7 +42,7 @@ impl GpuWorker {
                     ToWorker::Batch => self.on_batch(&tenant, session, &message.payload),
                     ToWorker::Data => self.on_chunk(&tenant, session, &message.payload),
                     ToWorker::State => self.on_state(&tenant, session, &message.payload),
-                    ToWorker::Offer => self.on_offer(&tenant, session, &message.payload, true),
+                    ToWorker::Offer => self.on_offer(&tenant, session, &message.payload),
                     ToWorker::Memory => self.on_memory(&tenant, session, &message.payload),
                 };
                 if let Err(error) = handled {

@@ -12,6 +12,7 @@ mod actions;
 mod actor;
 mod compiler;
 mod completions;
+mod copy_chunks;
 mod device_event;
 mod device_thread;
 mod dispatch;
@@ -23,11 +24,9 @@ mod inbound;
 mod kernel_records;
 mod memory_status;
 mod names;
-mod offered;
 mod offers;
 mod pager;
 mod publications;
-mod published;
 mod session_buffers;
 mod settings;
 mod sharing_domains;
@@ -45,7 +44,7 @@ use actix::{Actor, AsyncContext, Context};
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{Failure, Incarnation};
 use device::{DeviceInfo, SwapUse};
-use gpu_worker_core::content::ContentTable;
+use gpu_worker_core::content::Content;
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
 use gpu_worker_core::{
@@ -69,7 +68,6 @@ use kernel_records::KernelRecords;
 use names::Names;
 use pager::VramPager;
 use publications::Publications;
-use published::Published;
 use sharing_domains::SharingDomains;
 use spans::Spans;
 use stager::Stager;
@@ -90,7 +88,7 @@ pub enum WorkerError {
     /// A subscription was refused.
     #[error("cannot subscribe: {0}")]
     Subscribe(String),
-    /// The device could not be made, or died.
+    /// The device could not be made.
     #[error("the device: {0}")]
     Device(Failure),
     /// The evidence log cannot be opened, or a thread cannot be started.
@@ -254,14 +252,10 @@ impl Parts {
         let publications = Publications::start(
             self.client.clone(),
             &self.subjects,
-            self.settings.chunk_memory,
+            (self.settings.chunk_memory, Arc::clone(&device.keeper)),
             address.clone().recipient(),
         );
-        let stager = Stager::start(
-            address.clone().recipient(),
-            address.clone().recipient(),
-            address.clone().recipient(),
-        )?;
+        let stager = Stager::start(address.clone().recipient(), address.clone().recipient())?;
         Ok(context.run(GpuWorker {
             core: Sequencer::new(config, core),
             began,
@@ -278,9 +272,9 @@ impl Parts {
             quotas: QuotaList::default(),
             sent: Sent::default(),
             sharing: SharingDomains::new(self.settings.share),
-            content: ContentTable::default(),
+            content: Content::default(),
             chunk_memory: self.settings.chunk_memory,
-            published: Published::new(publications),
+            publications,
             keeper: Arc::clone(&device.keeper),
             device: device.serve(address.recipient(), self.settings.compile),
             pager: pager.start(),

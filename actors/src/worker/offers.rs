@@ -1,33 +1,23 @@
 //! Copies that clients offer by the hashes of their chunks: what is here is taken, what comes is kept.
+//! What an offer is answered with is decided by a core, `gpu_worker_core::content`.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use actix::{Context, Handler};
-use bus_schemas::limits::CONTENT_BYTES;
-use bus_schemas::{Code, ContentHash, CopyOffer, Failure, MessageError, SessionId, Tenant, decode};
+use bus_schemas::{Code, CopyOffer, Failure, MessageError, SessionId, Tenant, decode};
 use bytes::Bytes;
-use device::{Chunk, SharingDomain, Staged};
-use gpu_worker_core::content::Pool;
+use device::{Chunk, CopyBytes};
+use gpu_worker_core::content::{Asker, Audience, ChunkId, Offered, Pool, PublishedTensor};
 use gpu_worker_core::sequencer::{Event, OfferEvent};
 
 use super::actor::{GpuWorker, Incoming};
-use super::offered::Offered;
+use super::copy_chunks::{CopyChunks, ids};
 use super::pager::PagerMessage;
-use super::publications::{Publication, TensorName};
+use super::publications::Publication;
 use super::session_buffers::Staging;
-use super::stager::{KeepJob, KeepPublishedJob, Kept, KeptPublished};
-
-/// The domain of published chunks on a device: that of `worker.share = all`. Where tenants are apart
-/// it is none of theirs, and their copies are their own.
-const DOMAIN: SharingDomain = SharingDomain(0);
-
-/// Bytes of a copy's chunk.
-fn chunk_bytes(total: u64, index: usize) -> usize {
-    let start = index as u64 * CONTENT_BYTES as u64;
-    total.saturating_sub(start).min(CONTENT_BYTES as u64) as usize
-}
+use super::stager::{KeepJob, Kept};
+use crate::storage::Weights;
 
 impl Handler<Kept> for GpuWorker {
     type Result = ();
@@ -38,51 +28,57 @@ impl Handler<Kept> for GpuWorker {
     }
 }
 
+impl Handler<Publication> for GpuWorker {
+    type Result = ();
+
+    fn handle(&mut self, news: Publication, ctx: &mut Context<Self>) {
+        match news {
+            Publication::Changed(name, None) => self.content.published.withdraw(&name),
+            Publication::Changed(name, Some(weights)) => self.on_published(&name, &weights),
+            Publication::Tensor(tensor, chunks) => self.on_tensor(&tensor, chunks),
+        }
+        self.settle(ctx);
+    }
+}
+
 impl GpuWorker {
-    /// A client asks which chunks of a copy are here. With `waits` it is answered once those are here
-    /// that were published to it.
+    /// A client asks which chunks of a copy are here.
     pub(super) fn on_offer(
         &mut self,
         tenant: &Tenant,
         session: SessionId,
         payload: &Bytes,
-        waits: bool,
     ) -> Result<(), MessageError> {
         let offer: CopyOffer<'_> = decode(payload)?;
-        let hashes: Vec<_> = match offer.chunks() {
-            Some(chunks) => chunks.collect(),
-            None => {
-                let why = "an offer has a hash for each mebibyte of 1 byte to 512 MiB";
-                return Err(MessageError::Malformed(why.into()));
-            }
+        let Some(ids) = ids(&offer) else {
+            let why = "an offer has a hash for each mebibyte of 1 byte to 512 MiB";
+            return Err(MessageError::Malformed(why.into()));
         };
         let pool = self.sharing.pool(tenant);
-        let mut missing = BTreeSet::new();
-        let here = hashes.iter().enumerate().map(|(index, hash)| {
-            let given = self.content.given(&pool, tenant, *hash);
-            let chunk = match (given, self.published.tensor(tenant, hash)) {
-                (Some(chunk), _) => chunk,
-                (None, Some(tensor)) => match self.content.published(*hash) {
-                    Some(chunk) => chunk,
-                    None => {
-                        missing.insert(tensor);
-                        return None;
-                    }
-                },
-                (None, None) => return None,
-            };
-            // A hash may be of fewer bytes than its place in this copy has.
-            (chunk.bytes().len() == chunk_bytes(offer.total, index)).then_some(chunk)
-        });
-        let here: Vec<_> = here.collect();
-        missing.retain(|tensor| self.published.may_come(tensor));
-        // Nothing is fetched for who speaks for no session.
-        let is_own = self.core.quota(session, tenant).is_some();
-        let may_wait = waits && is_own && !missing.is_empty() && self.chunk_memory > 0;
-        if may_wait && self.published.wait((tenant, session), payload, missing) {
-            return Ok(());
+        let is_open = self.core.quota(session, tenant).is_some();
+        let asker = Asker {
+            tenant,
+            pool: &pool,
+            session: is_open.then_some(session),
+        };
+        match self.content.offered(self.now(), asker, payload, &ids) {
+            Offered::Answer(here) => {
+                self.answer_offer((tenant, session), &offer, &CopyChunks { ids, here });
+            }
+            Offered::Wait(tensors) => tensors
+                .into_iter()
+                .for_each(|tensor| self.publications.fetch(tensor)),
         }
-        let held: Vec<_> = here.iter().map(Option::is_some).collect();
+        Ok(())
+    }
+
+    fn answer_offer(
+        &mut self,
+        (tenant, session): (&Tenant, SessionId),
+        offer: &CopyOffer<'_>,
+        chunks: &CopyChunks,
+    ) {
+        let held: Vec<_> = chunks.here.iter().map(Option::is_some).collect();
         let event = OfferEvent {
             tenant,
             session,
@@ -90,42 +86,34 @@ impl GpuWorker {
             total: offer.total,
             held: &held,
         };
-        let offered = Offered { hashes, here };
-        self.handle_event(Event::Offer(event), &mut Incoming::Offer(tenant, &offered));
-        Ok(())
+        self.handle_event(Event::Offer(event), &mut Incoming::Offer(tenant, chunks));
     }
 
     /// A transfer of the offer at hand is new.
     pub(super) fn on_offered(
         &mut self,
         (session, transfer): (SessionId, u64),
-        chunks: &Range<usize>,
+        range: &Range<usize>,
         (taken, whole): (u64, bool),
         incoming: &Incoming<'_>,
     ) {
-        let Incoming::Offer(tenant, offered) = incoming else {
+        let Incoming::Offer(tenant, chunks) = incoming else {
             return;
         };
         if self.chunk_memory == 0 {
             return;
         }
-        let mut offered = offered.part(chunks);
-        for (index, here) in offered.here.iter_mut().enumerate() {
-            if taken >> index & 1 == 0 {
-                *here = None;
-            }
-        }
-        let here = offered.here.iter().flatten();
-        let unsent: u64 = here.map(|chunk| chunk.bytes().len() as u64).sum();
+        let chunks = chunks.part(range, taken);
+        let unsent = chunks.bytes_here();
         if unsent > 0 {
             let message = PagerMessage::Unsent(Tenant::clone(tenant), unsent);
             self.pager.do_send(message);
         }
         let held = self.hold(session, tenant);
         if !whole {
-            held.offered.insert(transfer, offered);
-        } else if let Some(chunks) = offered.whole() {
-            let staged = Staging::Whole(Arc::new(Staged::Kept(chunks)));
+            held.offered.insert(transfer, chunks);
+        } else if let Some(chunks) = chunks.whole() {
+            let staged = Staging::Whole(Arc::new(CopyBytes::Kept(chunks)));
             held.transfers.insert(transfer, staged);
         }
     }
@@ -135,7 +123,7 @@ impl GpuWorker {
         let Some(held) = self.held.get_mut(&session) else {
             return;
         };
-        let Some(offered) = held.offered.remove(&transfer) else {
+        let Some(chunks) = held.offered.remove(&transfer) else {
             return;
         };
         let Some(staging) = held.transfers.get_mut(&transfer) else {
@@ -146,13 +134,13 @@ impl GpuWorker {
         };
         let tenant = held.tenant.clone();
         let (pool, domain) = (self.sharing.pool(&tenant), self.sharing.of(&tenant));
-        let candidate = |hash: &ContentHash| self.content.candidate(&pool, *hash);
-        let candidates = offered.hashes.iter().map(candidate).collect();
+        let candidate = |id: &ChunkId| self.content.table.candidate(&pool, *id);
+        let candidates = chunks.ids.iter().map(candidate).collect();
         self.stager.keep(KeepJob {
             session,
             transfer,
             bytes,
-            offered,
+            chunks,
             candidates,
             domain,
             keeper: Arc::clone(&self.keeper),
@@ -179,73 +167,60 @@ impl GpuWorker {
             };
             return self.handle_event(event, &mut Incoming::Nothing);
         };
-        *staging = Staging::Whole(Arc::new(Staged::Kept(chunks.clone())));
+        *staging = Staging::Whole(Arc::new(CopyBytes::Kept(chunks)));
         let tenant = held.tenant.clone();
         let pool = self.sharing.pool(&tenant);
-        for (hash, chunk) in kept.hashes.into_iter().zip(chunks) {
-            let bytes = chunk.bytes().len() as u64;
-            self.content
-                .keep(pool.clone(), hash, (chunk, bytes), Some(&tenant));
+        for (id, chunk) in kept.sent {
+            let table = &mut self.content.table;
+            table.keep(pool.clone(), id, chunk, Some(&tenant));
         }
         self.drop_surplus();
     }
 
     /// Chunks that nobody uses go, as far as they are too many.
-    pub(super) fn drop_surplus(&mut self) {
+    fn drop_surplus(&mut self) {
         let is_used = |chunk: &Arc<dyn Chunk>| Arc::strong_count(chunk) > 1;
-        let surplus = self.content.surplus(self.chunk_memory, is_used);
+        let surplus = self.content.table.surplus(self.chunk_memory, is_used);
         self.stager.drop_chunks(surplus);
     }
-}
 
-impl Handler<Publication> for GpuWorker {
-    type Result = ();
-
-    fn handle(&mut self, news: Publication, ctx: &mut Context<Self>) {
-        match news {
-            Publication::Changed(name, weights) => {
-                self.published.changed(&name, weights.as_deref());
-            }
-            Publication::Tensor(tensor, Some(bytes)) => {
-                self.stager.keep_published(KeepPublishedJob {
-                    tensor,
-                    bytes,
-                    domain: DOMAIN,
-                    keeper: Arc::clone(&self.keeper),
-                })
-            }
-            Publication::Tensor(tensor, None) => self.answer_waiting(&tensor, false),
+    /// This is published under a name now.
+    fn on_published(&mut self, name: &str, weights: &Weights) {
+        let audience = match weights.public {
+            true => Audience::All,
+            false => Audience::Tenants(weights.tenants.iter().cloned().collect()),
+        };
+        let tensors = weights.tensors.iter().map(|tensor| PublishedTensor {
+            object: tensor.object(name).into(),
+            hashes: tensor.chunks().collect(),
+        });
+        let published = &mut self.content.published;
+        if !published.publish(name, audience, tensors.collect()) {
+            tracing::warn!(name, "more is published than a worker keeps track of");
         }
-        self.settle(ctx);
     }
-}
 
-impl Handler<KeptPublished> for GpuWorker {
-    type Result = ();
-
-    fn handle(&mut self, kept: KeptPublished, ctx: &mut Context<Self>) {
-        let chunks: Vec<Arc<dyn Chunk>> =
-            kept.chunks.iter().map(|(_, it)| Arc::clone(it)).collect();
-        for (hash, chunk) in kept.chunks {
-            let bytes = chunk.bytes().len() as u64;
-            self.content
-                .keep(Pool::Published, hash, (chunk, bytes), None);
+    /// A published tensor is here, or cannot be had: those who waited for it are answered.
+    fn on_tensor(&mut self, tensor: &Arc<str>, chunks: Option<Vec<(ChunkId, Arc<dyn Chunk>)>>) {
+        let is_here = chunks.is_some();
+        for (id, chunk) in chunks.unwrap_or_default() {
+            self.content.table.keep(Pool::Published, id, chunk, None);
         }
-        self.answer_waiting(&kept.tensor, true);
+        for (tenant, session, payload) in self.content.fetched(self.now(), tensor, is_here) {
+            // It was read before.
+            let Ok(offer) = decode::<CopyOffer<'_>>(&payload) else {
+                continue;
+            };
+            let (ids, pool) = (ids(&offer).unwrap_or_default(), self.sharing.pool(&tenant));
+            let asker = Asker {
+                tenant: &tenant,
+                pool: &pool,
+                session: None,
+            };
+            let here = self.content.answer(asker, &ids);
+            self.answer_offer((&tenant, session), &offer, &CopyChunks { ids, here });
+        }
         // Whoever waited has them now; of the others the limit decides.
-        drop(chunks);
         self.drop_surplus();
-        self.settle(ctx);
-    }
-}
-
-impl GpuWorker {
-    /// A tensor has come, or will not: those who waited for it are answered.
-    fn answer_waiting(&mut self, tensor: &TensorName, here: bool) {
-        for (tenant, session, offer) in self.published.arrived(tensor, here) {
-            if let Err(error) = self.on_offer(&tenant, session, &offer, false) {
-                tracing::debug!(%error, "an offer that was read before");
-            }
-        }
     }
 }

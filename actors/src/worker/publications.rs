@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use actix::Recipient;
 use async_nats::{Client, jetstream};
+use bus_schemas::ContentHash;
 use bus_schemas::subject::Subjects;
-use bytes::Bytes;
+use device::{Chunk, Keeper, SharingDomain};
 use futures_util::StreamExt;
+use gpu_worker_core::content::ChunkId;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::storage::{Storage, Weights, WeightsError, WeightsStore};
@@ -22,19 +24,17 @@ const TENSOR: Duration = Duration::from_secs(30);
 /// Tensors on their way at a time.
 const FETCHES: usize = 2;
 
-/// A tensor of published weights.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct TensorName {
-    pub(super) weights: Arc<str>,
-    pub(super) tensor: Arc<str>,
-}
+/// The domain of published chunks on a device: that of `worker.share = all`. Where tenants are apart
+/// it is none of theirs, and their copies are their own.
+const DOMAIN: SharingDomain = SharingDomain(0);
 
 /// News of the store.
 pub(super) enum Publication {
     /// This is published under a name now; none: nothing is.
     Changed(String, Option<Box<Weights>>),
-    /// A tensor that was asked for; none where it could not be had.
-    Tensor(TensorName, Option<Vec<Bytes>>),
+    /// The chunks of a tensor that was to be fetched, under their hashes as they were found here; none where
+    /// it could not be had.
+    Tensor(Arc<str>, Option<Vec<(ChunkId, Arc<dyn Chunk>)>>),
 }
 
 impl actix::Message for Publication {
@@ -43,7 +43,7 @@ impl actix::Message for Publication {
 
 /// The task. Dropping it ends it.
 pub(super) struct Publications {
-    asked: UnboundedSender<TensorName>,
+    asked: UnboundedSender<Arc<str>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -54,11 +54,11 @@ impl Drop for Publications {
 }
 
 impl Publications {
-    /// Begins; tensors of more than `most` bytes are not fetched.
+    /// Begins; what it fetches takes `most` bytes at a time.
     pub(super) fn start(
         client: Client,
         subjects: &Subjects,
-        most: u64,
+        (most, keeper): (u64, Arc<dyn Keeper>),
         to: Recipient<Publication>,
     ) -> Self {
         let mut jetstream = jetstream::new(client);
@@ -67,14 +67,15 @@ impl Publications {
         // Bounded: one that was asked for is not asked for again before it came.
         let (asked, asks) = unbounded_channel();
         let work = async move {
-            tokio::join!(follow(&storage, &to), fetch(&storage, most, asks, &to));
+            let fetched = fetch(&storage, (most, &keeper), asks, &to);
+            tokio::join!(follow(&storage, &to), fetched);
         };
         let task = actix::spawn(work);
         Self { asked, task }
     }
 
-    /// Asks for a tensor: it comes, or that it does not.
-    pub(super) fn ask(&self, tensor: TensorName) {
+    /// Fetches a tensor: it comes, or that it does not.
+    pub(super) fn fetch(&self, tensor: Arc<str>) {
         // The task ends with this value.
         let _ = self.asked.send(tensor);
     }
@@ -133,8 +134,8 @@ async fn follow_store(
 /// Brings what is asked for.
 async fn fetch(
     storage: &Storage,
-    most: u64,
-    asks: UnboundedReceiver<TensorName>,
+    (most, keeper): (u64, &Arc<dyn Keeper>),
+    asks: UnboundedReceiver<Arc<str>>,
     to: &Recipient<Publication>,
 ) {
     let asks = futures_util::stream::unfold(asks, async |mut asks| {
@@ -142,9 +143,9 @@ async fn fetch(
         Some((asked, asks))
     });
     let tensors = asks.map(async |asked| {
-        let found = tokio::time::timeout(TENSOR, tensor(storage, &asked, most)).await;
-        let bytes = match found {
-            Ok(Ok(bytes)) => bytes,
+        let fetched = tensor(storage, &asked, (most / FETCHES as u64, keeper));
+        let chunks = match tokio::time::timeout(TENSOR, fetched).await {
+            Ok(Ok(chunks)) => chunks,
             Ok(Err(error)) => {
                 tracing::warn!(%error, ?asked, "a published tensor");
                 None
@@ -154,7 +155,7 @@ async fn fetch(
                 None
             }
         };
-        to.do_send(Publication::Tensor(asked, bytes));
+        to.do_send(Publication::Tensor(asked, chunks));
     });
     tensors
         .buffer_unordered(FETCHES)
@@ -162,14 +163,34 @@ async fn fetch(
         .await;
 }
 
+/// Keeps a tensor's chunks one by one, so that none of it is in memory twice.
 async fn tensor(
     storage: &Storage,
-    asked: &TensorName,
-    most: u64,
-) -> Result<Option<Vec<Bytes>>, WeightsError> {
+    object: &str,
+    (most, keeper): (u64, &Arc<dyn Keeper>),
+) -> Result<Option<Vec<(ChunkId, Arc<dyn Chunk>)>>, WeightsError> {
     let Some(store) = storage.find_weights().await? else {
         return Ok(None);
     };
-    let bytes = store.tensor(&asked.weights, &asked.tensor, most).await?;
-    Ok(Some(bytes))
+    let (mut tensor, mut chunks) = (store.tensor(object, most).await?, Vec::new());
+    while let Some(bytes) = tensor.next_chunk().await? {
+        let keeper = Arc::clone(keeper);
+        // Neither hashing nor copying must keep the worker from the bus.
+        let kept = tokio::task::spawn_blocking(move || {
+            let id = ChunkId {
+                hash: ContentHash::of([&bytes[..]]),
+                bytes: bytes.len() as u64,
+            };
+            (
+                id,
+                keeper.keep(Some(DOMAIN), &mut std::iter::once(&bytes[..])),
+            )
+        });
+        match kept.await {
+            Ok(kept) => chunks.push(kept),
+            // The runtime ends.
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(Some(chunks))
 }

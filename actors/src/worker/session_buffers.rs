@@ -10,10 +10,10 @@ use bus_schemas::{
     Row, Spares, Tenant, decode, encode_into, limits,
 };
 use bytes::Bytes;
-use device::{OpSpan, Staged};
+use device::{CopyBytes, OpSpan};
 
+use super::copy_chunks::CopyChunks;
 use super::event_times::EventTimes;
-use super::offered::Offered;
 
 /// A slice that the device has not completed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -73,7 +73,7 @@ pub(super) enum Staging {
     /// All here, and its chunks being checked and kept.
     Keeping,
     /// Ready for the device.
-    Whole(Arc<Staged>),
+    Whole(Arc<CopyBytes>),
 }
 
 impl Staging {
@@ -134,7 +134,7 @@ pub(super) struct SessionBuffers {
     kept: VecDeque<KeptBatch>,
     pub(super) transfers: HashMap<u64, Staging>,
     /// Transfers that were offered by the hashes of their chunks and are not here whole.
-    pub(super) offered: HashMap<u64, Offered>,
+    pub(super) offered: HashMap<u64, CopyChunks>,
     pub(super) results: VecDeque<KeptResult>,
     /// Device time of the ops since the last result.
     pub(super) since_ns: u64,

@@ -8,11 +8,10 @@ use std::thread::JoinHandle;
 use actix::Recipient;
 use bus_schemas::limits::CONTENT_BYTES;
 use bus_schemas::{ContentHash, ModuleHash, Parcel, SessionId};
-use bytes::Bytes;
 use device::{Chunk, Keeper, SharingDomain};
+use gpu_worker_core::content::ChunkId;
 
-use super::offered::Offered;
-use super::publications::TensorName;
+use super::copy_chunks::CopyChunks;
 
 /// Images of at most this many bytes are checked on the spot.
 const SMALL: usize = 64 << 10;
@@ -44,8 +43,8 @@ pub(super) struct KeepJob {
     pub(super) session: SessionId,
     pub(super) transfer: u64,
     pub(super) bytes: Parcel,
-    pub(super) offered: Offered,
-    /// Of each chunk, one with its hash that is kept already, maybe of others: to compare with.
+    pub(super) chunks: CopyChunks,
+    /// Of each chunk, one with its id that is kept already, maybe of others: to compare with.
     pub(super) candidates: Vec<Option<Arc<dyn Chunk>>>,
     pub(super) domain: Option<SharingDomain>,
     pub(super) keeper: Arc<dyn Keeper>,
@@ -57,9 +56,10 @@ pub(super) struct Kept {
     pub(super) transfer: u64,
     /// What came.
     pub(super) bytes: Parcel,
-    pub(super) hashes: Vec<ContentHash>,
     /// None where the bytes are not those of the hashes.
     pub(super) chunks: Option<Vec<Arc<dyn Chunk>>>,
+    /// Those of them that were sent: the others are no proof that the tenant has them.
+    pub(super) sent: Vec<(ChunkId, Arc<dyn Chunk>)>,
 }
 
 impl actix::Message for Kept {
@@ -68,66 +68,41 @@ impl actix::Message for Kept {
 
 impl KeepJob {
     fn finish(self) -> Kept {
-        let candidates = self.candidates.iter().chain(std::iter::repeat(&None));
-        let here = self.offered.here.iter();
-        let chunks = self.offered.hashes.iter().zip(here).zip(candidates);
-        let chunks = chunks
-            .enumerate()
-            .map(|(index, ((hash, here), candidate))| {
-                if here.is_some() {
-                    return here.clone();
-                }
-                let start = index * CONTENT_BYTES;
-                let bytes = self.bytes.len().saturating_sub(start).min(CONTENT_BYTES);
-                let pieces = || self.bytes.slices(start, bytes);
-                if ContentHash::of(pieces()) != *hash {
-                    return None;
-                }
-                let same = |chunk: &&Arc<dyn Chunk>| is_equal(chunk.bytes(), pieces());
-                match candidate.as_ref().filter(same) {
-                    Some(candidate) => Some(Arc::clone(candidate)),
-                    None => Some(self.keeper.keep(self.domain, &mut pieces())),
-                }
-            });
+        let mut sent = Vec::new();
+        let CopyChunks { ids, here } = &self.chunks;
+        let starts = (0..).step_by(CONTENT_BYTES);
+        let chunks = ids.iter().zip(here).zip(&self.candidates).zip(starts);
+        let chunks = chunks.map(|(((id, here), candidate), start)| {
+            if here.is_some() {
+                return here.clone();
+            }
+            let chunk = self.check(id, start, candidate.as_ref())?;
+            sent.push((*id, Arc::clone(&chunk)));
+            Some(chunk)
+        });
         Kept {
             chunks: chunks.collect(),
+            sent,
             session: self.session,
             transfer: self.transfer,
             bytes: self.bytes,
-            hashes: self.offered.hashes,
         }
     }
-}
 
-/// A published tensor, to be kept by its chunks.
-pub(super) struct KeepPublishedJob {
-    pub(super) tensor: TensorName,
-    pub(super) bytes: Vec<Bytes>,
-    pub(super) domain: SharingDomain,
-    pub(super) keeper: Arc<dyn Keeper>,
-}
-
-/// Its chunks, under their hashes as they were found here.
-pub(super) struct KeptPublished {
-    pub(super) tensor: TensorName,
-    pub(super) chunks: Vec<(ContentHash, Arc<dyn Chunk>)>,
-}
-
-impl actix::Message for KeptPublished {
-    type Result = ();
-}
-
-impl KeepPublishedJob {
-    fn finish(self) -> KeptPublished {
-        let keep = |bytes: &Bytes| {
-            let hash = ContentHash::of([&bytes[..]]);
-            let mut pieces = std::iter::once(&bytes[..]);
-            (hash, self.keeper.keep(Some(self.domain), &mut pieces))
-        };
-        KeptPublished {
-            chunks: self.bytes.iter().map(keep).collect(),
-            tensor: self.tensor,
+    /// The chunk that came at an offset, if it has the bytes of its hash.
+    fn check(
+        &self,
+        id: &ChunkId,
+        start: usize,
+        candidate: Option<&Arc<dyn Chunk>>,
+    ) -> Option<Arc<dyn Chunk>> {
+        let pieces = || self.bytes.slices(start, id.bytes as usize);
+        if ContentHash::of(pieces()) != id.hash {
+            return None;
         }
+        let same = candidate.filter(|chunk| is_equal(chunk.bytes(), pieces()));
+        let keep = || self.keeper.keep(self.domain, &mut pieces());
+        Some(same.map_or_else(keep, Arc::clone))
     }
 }
 
@@ -158,7 +133,6 @@ impl Job {
 enum Task {
     Finish(Job),
     Keep(KeepJob),
-    KeepPublished(KeepPublishedJob),
     Drop(Vec<Arc<dyn Chunk>>),
     GiveBack,
 }
@@ -170,11 +144,7 @@ pub(super) struct Stager {
 }
 
 impl Stager {
-    pub(super) fn start(
-        to: Recipient<Finished>,
-        kept: Recipient<Kept>,
-        published: Recipient<KeptPublished>,
-    ) -> std::io::Result<Self> {
+    pub(super) fn start(to: Recipient<Finished>, kept: Recipient<Kept>) -> std::io::Result<Self> {
         let (tasks, received) = mpsc::channel::<Task>();
         let thread = std::thread::Builder::new()
             .name("stager".into())
@@ -184,7 +154,6 @@ impl Stager {
                         // Jobs are bounded by the bytes that may be staged, so their answers are.
                         Task::Finish(job) => to.do_send(job.finish()),
                         Task::Keep(job) => kept.do_send(job.finish()),
-                        Task::KeepPublished(job) => published.do_send(job.finish()),
                         Task::Drop(chunks) => drop(chunks),
                         Task::GiveBack => give_back(),
                     }
@@ -208,11 +177,6 @@ impl Stager {
     /// Checks a transfer's chunks and keeps them, soon.
     pub(super) fn keep(&self, job: KeepJob) {
         self.send(Task::Keep(job));
-    }
-
-    /// Keeps a published tensor's chunks, soon.
-    pub(super) fn keep_published(&self, job: KeepPublishedJob) {
-        self.send(Task::KeepPublished(job));
     }
 
     /// Lets go of chunks, soon: their memory goes back to the host, which takes a while.

@@ -1,8 +1,8 @@
 //! The deadline: when a session gives up on those it waits for, and when it does not.
 
 use bus_schemas::{
-    CloseReason, CloseRequest, Code, Column, Failure, KernelKey, LeaderId, LeaderNotice, Op,
-    SessionId, WIRE_VERSION, WorkerAck, decode,
+    CloseReason, CloseRequest, Code, Column, ContentHash, Failure, KernelKey, LeaderId,
+    LeaderNotice, Op, SessionId, WIRE_VERSION, WorkerAck, decode,
 };
 use client_agent_core::{Action, Event, Outbox, OutboxSettings};
 
@@ -133,6 +133,24 @@ fn a_worker_that_does_not_answer() {
     scene.pass(1_000);
     scene.worker = false;
     scene.pass(28_000);
+    assert_eq!(scene.failed, []);
+    scene.pass(3_000);
+    scene.fails_with(Code::Unanswered);
+}
+
+#[test]
+fn a_worker_that_does_not_answer_an_offer() {
+    let mut scene = Scene::new();
+    scene.worker = false;
+    // Nothing else is waited for.
+    scene.outbox = Outbox::new(OutboxSettings {
+        deadline: DEADLINE,
+        ..OutboxSettings::new(SessionId(5), 3, LeaderId(30))
+    });
+    let offered = scene.outbox.offer(9, &[ContentHash([7; 32])]);
+    assert_eq!(offered, Ok(1));
+    scene.tell(Event::Flush);
+    scene.pass(29_000);
     assert_eq!(scene.failed, []);
     scene.pass(3_000);
     scene.fails_with(Code::Unanswered);

@@ -5,11 +5,11 @@
 //! serves sessions it knows nothing of but their windows; who may run, and when, was decided
 //! before.
 
+mod copy_bytes;
 mod feed;
 mod interrupt;
 mod sharing_domain;
 mod slice;
-mod staged;
 mod watch;
 
 use std::sync::{Arc, Mutex};
@@ -20,11 +20,11 @@ use bus_schemas::{
     Parcel, ResultKind, SessionId, Spares, Window,
 };
 
+pub use copy_bytes::{Chunk, CopyBytes, HostKeeper, Keeper};
 pub use feed::{Feed, Gate};
 pub use interrupt::Interrupt;
 pub use sharing_domain::SharingDomain;
 pub use slice::{OpSpan, Slice};
-pub use staged::{Chunk, HostKeeper, Keeper, Staged};
 pub use watch::{Halt, Unwatched, Watch};
 
 /// The description of a device.

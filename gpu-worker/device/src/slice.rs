@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bus_schemas::{Failure, GpuPosition, OpError, OpNumber, Ops, SessionId};
 use bytes::Bytes;
 
-use crate::Staged;
+use crate::CopyBytes;
 
 /// A contiguous run of ops inside one received batch message. The bytes are shared, not copied.
 #[derive(Debug, Clone)]
@@ -68,8 +68,8 @@ pub struct Slice {
     pub first: OpNumber,
     /// Its ops, in order.
     pub spans: Vec<OpSpan>,
-    /// Staged bytes of the copies that name a transfer.
-    pub transfers: Vec<(u64, Arc<Staged>)>,
+    /// CopyBytes bytes of the copies that name a transfer.
+    pub transfers: Vec<(u64, Arc<CopyBytes>)>,
     /// An op that must fail when its turn comes (quota, a lie about cost), and why: the device
     /// runs what lies before it and completes with this fault.
     pub fail_at: Option<(OpNumber, Failure)>,

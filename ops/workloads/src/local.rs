@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bus_schemas::{Failure, Launch, ModuleHash, Op, SessionId, Window, limits, write_descriptor};
 use bytes::Bytes;
-use device::{Completion, Device, OpSpan, PreparedModule, Slice, Staged};
+use device::{Completion, CopyBytes, Device, OpSpan, PreparedModule, Slice};
 
 use crate::{FunctionId, Gpu, ModuleId};
 
@@ -71,7 +71,7 @@ struct Pending {
     descriptors: Vec<u8>,
     blob: Vec<u8>,
     count: u32,
-    transfers: Vec<(u64, Arc<Staged>)>,
+    transfers: Vec<(u64, Arc<CopyBytes>)>,
 }
 
 impl<D: Device> Local<D> {
@@ -262,7 +262,7 @@ impl<D: Device> Gpu for Local<D> {
             },
             &[],
         )?;
-        let parcel = Arc::new(Staged::from(bytes));
+        let parcel = Arc::new(CopyBytes::from(bytes));
         self.pending.transfers.push((transfer, parcel));
         Ok(())
     }

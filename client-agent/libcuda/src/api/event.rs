@@ -1,6 +1,6 @@
 //! Events.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_uint;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -92,6 +92,4 @@ api! {
 
     fn cuEventElapsedTime_v2(milliseconds: Out<'_, f32>, start: Handle<Event>, end: Handle<Event>)
         also cuEventElapsedTime => milliseconds.put(elapsed(start, end)?);
-    fn cuIpcGetEventHandle(_out: Out<'_, c_int>, event: Handle<Event>)
-        => event.check().and(Status::NOT_SUPPORTED.err());
 }

@@ -179,7 +179,4 @@ api! {
     }
 
     fn cuPointerSetAttribute(_value: Unused<'_>, _attribute: c_int, address: u64) => range(address);
-    fn cuIpcGetMemHandle(_handle: Unused<'_>, address: u64)
-        => range(address).and(Status::NOT_SUPPORTED.err());
-    fn cuIpcCloseMemHandle(_address: u64) => Status::NOT_SUPPORTED.err();
 }

@@ -36,15 +36,6 @@ pub struct PublishedTensor {
     pub hashes: Vec<ContentHash>,
 }
 
-/// Where a chunk is to be had: an object, and which of its chunks it is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ChunkPlace {
-    /// The object.
-    pub object: Arc<str>,
-    /// The chunk's number in it, from 0.
-    pub index: usize,
-}
-
 #[derive(Debug)]
 struct Publication {
     audience: Audience,
@@ -55,8 +46,8 @@ struct Publication {
 #[derive(Debug, Default)]
 pub struct PublishedWeights {
     by_name: BTreeMap<String, Publication>,
-    /// Where each chunk is: in publications of these names.
-    places: BTreeMap<ContentHash, BTreeMap<String, ChunkPlace>>,
+    /// Where each chunk is: in objects of publications of these names.
+    places: BTreeMap<ContentHash, BTreeMap<String, Arc<str>>>,
     chunks: usize,
 }
 
@@ -79,10 +70,9 @@ impl PublishedWeights {
             fits
         });
         for tensor in &tensors {
-            for (index, hash) in tensor.hashes.iter().enumerate() {
-                let object = Arc::clone(&tensor.object);
+            for hash in &tensor.hashes {
                 let places = self.places.entry(*hash).or_default();
-                places.insert(name.to_owned(), ChunkPlace { object, index });
+                places.insert(name.to_owned(), Arc::clone(&tensor.object));
             }
         }
         let publication = Publication { audience, tensors };
@@ -108,21 +98,16 @@ impl PublishedWeights {
         }
     }
 
-    /// Where a chunk is that was published to this tenant.
+    /// The object that has a chunk which was published to this tenant.
     #[must_use]
-    pub fn place(&self, tenant: &Tenant, hash: &ContentHash) -> Option<&ChunkPlace> {
+    pub fn object(&self, tenant: &Tenant, hash: &ContentHash) -> Option<&Arc<str>> {
         let mut places = self.places.get(hash)?.iter();
         let is_its = |name: &str| {
             let publication = self.by_name.get(name);
             publication.is_some_and(|it| it.audience.has(tenant))
         };
-        let (_, place) = places.find(|(name, _)| is_its(name))?;
-        Some(place)
-    }
-
-    /// The names of all.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.by_name.keys().map(String::as_str)
+        let (_, object) = places.find(|(name, _)| is_its(name))?;
+        Some(object)
     }
 }
 
@@ -148,20 +133,17 @@ mod tests {
         let to = |tenant: &Tenant| Audience::Tenants([tenant.clone()].into());
         assert!(published.publish("one", to(&a), vec![tensor("x", &[1, 2]), tensor("y", &[3])]));
         assert!(published.publish("two", Audience::All, vec![tensor("z", &[2])]));
-        let place = |object: &str, index| {
-            let object = object.into();
-            Some(ChunkPlace { object, index })
-        };
+        let object = |object: &str| Some(Arc::from(object));
         let find = |published: &PublishedWeights, tenant: &Tenant, of| {
-            published.place(tenant, &hash(of)).cloned()
+            published.object(tenant, &hash(of)).cloned()
         };
-        assert_eq!(find(&published, &a, 1), place("x", 0));
+        assert_eq!(find(&published, &a, 1), object("x"));
         assert_eq!(find(&published, &b, 1), None);
-        assert_eq!(find(&published, &b, 2), place("z", 0));
+        assert_eq!(find(&published, &b, 2), object("z"));
         // Published to others, then to nobody.
         assert!(published.publish("one", to(&b), vec![tensor("x", &[1])]));
         assert_eq!(find(&published, &a, 1), None);
-        assert_eq!(find(&published, &b, 1), place("x", 0));
+        assert_eq!(find(&published, &b, 1), object("x"));
         assert_eq!(find(&published, &a, 3), None, "it is not in it any more");
         published.withdraw("one");
         published.withdraw("two");
@@ -176,14 +158,14 @@ mod tests {
         let mut published = PublishedWeights::default();
         let twice = vec![tensor("x", &[1, 1]), tensor("y", &[1])];
         assert!(published.publish("one", Audience::All, twice));
-        assert!(published.place(&a, &hash(1)).is_some());
+        assert!(published.object(&a, &hash(1)).is_some());
         let much = PublishedTensor {
             object: "much".into(),
             hashes: vec![hash(7); CHUNKS],
         };
         assert!(!published.publish("two", Audience::All, vec![much, tensor("z", &[2])]));
-        assert_eq!(published.place(&a, &hash(7)), None);
-        assert!(published.place(&a, &hash(2)).is_some(), "it fits");
+        assert_eq!(published.object(&a, &hash(7)), None);
+        assert!(published.object(&a, &hash(2)).is_some(), "it fits");
         published.withdraw("one");
         published.withdraw("two");
         assert_eq!((published.chunks, published.places.len()), (0, 0));

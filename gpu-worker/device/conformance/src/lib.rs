@@ -11,7 +11,7 @@ mod wiped;
 use std::sync::Arc;
 
 use bus_schemas::{Code, DeviceProperties, ModuleHash, Op, SessionId};
-use device::{Device, Staged};
+use device::{CopyBytes, Device};
 use kernels::{
     Bare, PTX, alloc, copy, copy_in, copy_out, free, increment_params, launch, load, set,
 };
@@ -169,7 +169,9 @@ fn staged(device: &mut dyn Device, program: &mut TestProgram) {
         copy_out(address, bytes),
         free(address),
     ]);
-    slice.transfers.push((3, Arc::new(Staged::from(&data[..]))));
+    slice
+        .transfers
+        .push((3, Arc::new(CopyBytes::from(&data[..]))));
     let done = complete(device, slice);
     assert_eq!(done.fault, None);
     assert_eq!(done.results[0].copied(), Some(data));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bus_schemas::{ModuleHash, limits};
-use device::{Device, SharingDomain, Staged};
+use device::{CopyBytes, Device, SharingDomain};
 
 use crate::kernels::{alloc, copy, copy_in, copy_out, free, increment_params, launch, load, set};
 use crate::program::{TestProgram, complete};
@@ -28,21 +28,21 @@ fn read(device: &mut dyn Device, program: &mut TestProgram) -> Vec<u8> {
 }
 
 /// What both copy, as their clients sent it or as chunks that the device keeps.
-fn staged(device: &mut dyn Device, weights: &[u8], kept: bool) -> Arc<Staged> {
+fn staged(device: &mut dyn Device, weights: &[u8], kept: bool) -> Arc<CopyBytes> {
     if !kept {
-        return Arc::new(Staged::from(weights));
+        return Arc::new(CopyBytes::from(weights));
     }
     let (keeper, domain) = (device.keeper(), Some(SharingDomain(1)));
     let chunks = weights.chunks(limits::CONTENT_BYTES);
     let keep = |chunk: &[u8]| keeper.keep(domain, &mut chunk.chunks(300_000));
-    Arc::new(Staged::Kept(chunks.map(keep).collect()))
+    Arc::new(CopyBytes::Kept(chunks.map(keep).collect()))
 }
 
 fn fill(
     device: &mut dyn Device,
     program: &mut TestProgram,
     hash: ModuleHash,
-    staged: &Arc<Staged>,
+    staged: &Arc<CopyBytes>,
 ) {
     let address = program.window().base;
     let copy = (copy_in(address, BYTES, 7), &[][..]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Column, Failure, Launch, ModuleHash, Op, SessionId, Symbol};
-use device::{Completion, Device, Moved, Staged};
+use device::{Completion, CopyBytes, Device, Moved};
 
 use crate::answers::VARIABLES;
 use crate::kernels::{PTX, alloc, copy_in, copy_out, free, increment_params, launch, load, set};
@@ -140,7 +140,7 @@ fn filled(device: &mut dyn Device, program: &mut TestProgram) -> Vec<u8> {
         (copy_in(address, BYTES, 3), &[]),
         set(address + 5 * MIB + 3, 1_000, 7, 1),
     ]);
-    let staged = Arc::new(Staged::from(&bytes[..]));
+    let staged = Arc::new(CopyBytes::from(&bytes[..]));
     slice.transfers.push((3, staged));
     assert_eq!(complete(device, slice).fault, None);
     bytes[5 * MIB as usize + 3..][..1_000].fill(7);

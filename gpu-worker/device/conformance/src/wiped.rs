@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bus_schemas::{Code, Column, ModuleHash, Op, SessionId, Symbol, limits};
-use device::{Completion, Device, SharingDomain, Staged};
+use device::{Completion, CopyBytes, Device, SharingDomain};
 
 use crate::kernels::{alloc, copy_in, copy_out, free, set};
 use crate::program::{TestProgram, complete, flat_launch};
@@ -202,7 +202,7 @@ impl Reader {
                 1 => set(address, bytes / 4, value as u32, 4),
                 _ => {
                     let staged = value.to_le_bytes().repeat(bytes as usize / 8);
-                    transfers.push((n + 1, Arc::new(Staged::from(&staged[..]))));
+                    transfers.push((n + 1, Arc::new(CopyBytes::from(&staged[..]))));
                     (copy_in(address, bytes, n + 1), &[])
                 }
             });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Launch, ModuleHash, Op};
-use device::{Device, SharingDomain, Staged};
+use device::{CopyBytes, Device, SharingDomain};
 use device_conformance::{TestProgram, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 
@@ -77,7 +77,7 @@ fn opened(
     let weights: Vec<u8> = words
         .flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes())
         .collect();
-    let parcel = Arc::new(Staged::from(&weights[..]));
+    let parcel = Arc::new(CopyBytes::from(&weights[..]));
     let hash = ModuleHash::of(PTX.as_bytes());
     device.prepare(hash, PTX.as_bytes())?;
     let mut programs = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Op, SessionId};
-use device::{Completion, Device, Slice, Staged};
+use device::{Completion, CopyBytes, Device, Slice};
 use device_conformance::TestProgram;
 use device_cpu::{CpuConfig, CpuDevice};
 
@@ -315,7 +315,7 @@ fn large_copies_are_parked_between_pieces() {
     let mut slice = tenant.program.slice(&ops);
     slice
         .transfers
-        .push((9, Arc::new(Staged::from(&given[..]))));
+        .push((9, Arc::new(CopyBytes::from(&given[..]))));
     device.submit(slice);
     // Whatever is copied, somebody always wants in.
     let (mut completions, mut polls) = (Vec::new(), 0);

@@ -129,7 +129,8 @@ fn stored(error: WeightsError) -> anyhow::Error {
                 "the broker's JetStream does not answer ({why})"
             )))
         }
-        error => anyhow!("E-WEIGHTS-STORE: {error}"),
+        WeightsError::Source(why) => anyhow!("E-WEIGHTS-FILE: {why}"),
+        error @ WeightsError::Unreadable(..) => anyhow!("E-WEIGHTS-STORE: {error}"),
     }
 }
 
@@ -381,10 +382,14 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
 async fn remove(administrator: &Administrator, name: &Name, json: bool) -> Result<()> {
     let store = find(administrator).await?;
     let removed = match store {
-        Some(store) => store.remove(&name.0).await.map_err(stored)?,
-        None => false,
+        Some(store) => Some(store.remove(&name.0).await.map_err(stored)?),
+        None => None,
     };
-    if !removed {
+    let (objects, abandoned) = removed.map_or((0, 0), |it| (it.objects, it.abandoned));
+    if abandoned > 0 {
+        output::note("what an `add` that was interrupted had written is freed");
+    }
+    if objects == 0 {
         bail!(
             "nothing is kept under the name {}: `warploom weights list`",
             name.0

@@ -1,5 +1,8 @@
 //! Resident memory of processes, and the binary's size.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use anyhow::{Context, Result};
 
 /// Resident memory of a process, KiB.
@@ -16,11 +19,34 @@ pub(super) fn resident_kib(pid: u32) -> Result<f64> {
             "VmRSS:",
         ),
     };
+    kib(&text, key).with_context(|| format!("process {pid} has no resident memory"))
+}
+
+/// The figure of a line of `/proc`, KiB.
+fn kib(text: &str, key: &str) -> Option<f64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(key));
-    let kib = lines
-        .next()
-        .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse().ok());
-    kib.with_context(|| format!("process {pid} has no resident memory"))
+    let rest = lines.next()?.trim();
+    rest.strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// Memory that a process has, bytes: its files in memory, mapped or not, and what it has beside; each page
+/// once.
+///
+/// # Errors
+/// When the process is gone or the system does not say.
+pub(super) fn stored_bytes(pid: u32) -> Result<f64> {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"));
+    let rollup = rollup.with_context(|| format!("process {pid}"))?;
+    let beside = kib(&rollup, "Pss_Anon:").context("the system says what is anonymous")?;
+    let is_memory = |file: &Path| {
+        let target = std::fs::read_link(file).unwrap_or_default();
+        target.to_string_lossy().starts_with("/memfd:")
+    };
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd"))?;
+    let files = files.filter_map(|file| Some(file.ok()?.path()));
+    let files = files.filter(|file| is_memory(file));
+    let files = files.filter_map(|file| std::fs::metadata(file).ok());
+    Ok(beside * 1024.0 + files.map(|file| file.blocks() as f64 * 512.0).sum::<f64>())
 }
 
 /// From now on [`peak_kib`] of a process counts anew.
@@ -39,11 +65,7 @@ pub(super) fn forget_peak(pid: u32) -> Result<()> {
 pub(super) fn peak_kib(pid: u32) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"));
     let text = text.with_context(|| format!("process {pid}"))?;
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = lines
-        .next()
-        .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse().ok());
-    kib.with_context(|| format!("process {pid} has no peak memory"))
+    kib(&text, "VmHWM:").with_context(|| format!("process {pid} has no peak memory"))
 }
 
 #[cfg(test)]

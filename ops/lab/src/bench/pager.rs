@@ -22,8 +22,11 @@ metrics! {
 }
 
 const TENANT: &str = "pager";
-/// Launches, and pairs of an allocation and a free, of a repetition; and how many between two syncs.
-const LAUNCHES: usize = 100_000;
+/// Launches of a repetition, and between two syncs: so many that the device's thread, which looks for work for
+/// a while before it sleeps, has next to no such while.
+const LAUNCHES: usize = 1_000_000;
+const LAUNCHED: usize = 20_000;
+/// Pairs of an allocation and a free of a repetition, and between two syncs.
 const PAIRS: usize = 20_000;
 const BURST: usize = 500;
 
@@ -82,8 +85,8 @@ impl Stage {
     fn launch_ns(&self, launches: usize) -> Result<f64> {
         let empty = self.session.load(EMPTY.bytes())?.function("empty")?;
         let before = processor_ns(self.worker, Some("device"))?;
-        for _ in 0..launches / BURST {
-            for _ in 0..BURST {
+        for _ in 0..launches / LAUNCHED {
+            for _ in 0..LAUNCHED {
                 self.session.launch(&empty, [1; 3], [32, 1, 1], 0, &[])?;
             }
             self.session.sync()?;

@@ -1,7 +1,5 @@
 //! What equal weights cost: ten sessions that copy the same bytes, of one tenant and of ten.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -11,6 +9,7 @@ use client_agent::{Client, Session, Settings as Login};
 use test_cluster::{Processes, TestCluster};
 
 use super::bench_cluster::cpu_cluster_of;
+use super::memory::stored_bytes;
 use super::metric::{Goal, Metric, metrics};
 use warploom_cli::settings::Settings;
 
@@ -77,29 +76,6 @@ impl Program {
     }
 }
 
-/// Bytes of memory that a worker has: its files in memory, mapped or not, and what it has beside.
-fn memory(worker: u32) -> Result<f64> {
-    let rollup = std::fs::read_to_string(format!("/proc/{worker}/smaps_rollup"));
-    let rollup = rollup.with_context(|| format!("process {worker}"))?;
-    let mut lines = rollup
-        .lines()
-        .filter_map(|line| line.strip_prefix("Pss_Anon:"));
-    let beside = lines
-        .next()
-        .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse().ok());
-    let beside: f64 = beside.context("the host says what is anonymous")?;
-    let is_memory = |file: &Path| {
-        let target = std::fs::read_link(file).unwrap_or_default();
-        target.to_string_lossy().starts_with("/memfd:")
-    };
-    let files = std::fs::read_dir(format!("/proc/{worker}/fd"))?;
-    let files = files.filter_map(|file| Some(file.ok()?.path()));
-    let files = files
-        .filter(|file| is_memory(file))
-        .filter_map(|file| std::fs::metadata(file).ok());
-    Ok(beside * 1024.0 + files.map(|file| file.blocks() as f64 * 512.0).sum::<f64>())
-}
-
 /// What ten programs cost.
 struct Cost {
     resident: f64,
@@ -115,7 +91,7 @@ fn programs(cluster: &TestCluster<Processes>, tenants: &[&str], seed: u64) -> Re
         .collect();
     let worker = cluster.workers.first().context("a worker")?.pid();
     let credentials = cluster.broker.credentials();
-    let before = memory(worker)?;
+    let before = stored_bytes(worker)?;
     let mut programs = Vec::new();
     for (n, tenant) in (0_u64..).zip(tenants) {
         let (user, password) = cluster.tenant_login(tenant);
@@ -127,7 +103,7 @@ fn programs(cluster: &TestCluster<Processes>, tenants: &[&str], seed: u64) -> Re
             &own,
         )?);
     }
-    let after = memory(worker)?;
+    let after = stored_bytes(worker)?;
     let copy = (TENSORS * TENSOR + programs.len() * PRIVATE) as f64;
     let (first, later) = programs.split_first().context("ten programs")?;
     let each =

@@ -7,7 +7,7 @@ use crate::error::MemoryError;
 use crate::memory::PAGE;
 use crate::shared::{LEAST, Slot, UNIT};
 use bus_schemas::{Code, Failure, OpRef};
-use device::{Chunk, Staged};
+use device::{Chunk, CopyBytes};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ enum Source<'s> {
     /// With its op.
     Sent(&'s [u8]),
     /// Ahead of it.
-    Staged(&'s Staged),
+    Staged(&'s CopyBytes),
 }
 
 impl<'s> Source<'s> {
@@ -108,7 +108,7 @@ impl Session {
         if let Step::Done = step {
             // Named once, so nobody needs it any more.
             let (_, staged) = progress.slice.transfers.swap_remove(index);
-            if let Ok(Staged::Sent(parcel)) = Arc::try_unwrap(staged) {
+            if let Ok(CopyBytes::Sent(parcel)) = Arc::try_unwrap(staged) {
                 run.spares().take_apart(parcel);
             }
         }
@@ -124,7 +124,7 @@ impl Session {
         source: Source<'_>,
         (address, bytes): (u64, u64),
     ) -> Result<Step, Failure> {
-        let kept = matches!(source, Source::Staged(Staged::Kept(_)));
+        let kept = matches!(source, Source::Staged(CopyBytes::Kept(_)));
         let may_share = (bytes >= UNIT || kept)
             && address.is_multiple_of(PAGE)
             && address < self.memory.internal_base();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{ModuleHash, Op, SessionId};
-use device::{Device, Moved, Recharged, SharingDomain, Slice, Staged};
+use device::{CopyBytes, Device, Moved, Recharged, SharingDomain, Slice};
 use device_conformance::{TestProgram, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 use device_swap::{SwapConfig, SwapFile, SwapSpace};
@@ -132,7 +132,9 @@ impl Floor {
         }
         let mut slice = program.slice(&[(op, if staged { &[] } else { payload })]);
         if staged {
-            slice.transfers.push((1, Arc::new(Staged::from(payload))));
+            slice
+                .transfers
+                .push((1, Arc::new(CopyBytes::from(payload))));
         }
         self.finish(slice)
     }

@@ -53,14 +53,14 @@ impl Keeper for HostKeeper {
 
 /// The staged bytes of a copy.
 #[derive(Debug)]
-pub enum Staged {
+pub enum CopyBytes {
     /// As its client sent them.
     Sent(Parcel),
     /// As chunks: all but the last have [`CONTENT_BYTES`].
     Kept(Vec<Arc<dyn Chunk>>),
 }
 
-impl Staged {
+impl CopyBytes {
     /// Bytes.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -107,13 +107,13 @@ impl Staged {
     }
 }
 
-impl From<Parcel> for Staged {
+impl From<Parcel> for CopyBytes {
     fn from(parcel: Parcel) -> Self {
         Self::Sent(parcel)
     }
 }
 
-impl From<&[u8]> for Staged {
+impl From<&[u8]> for CopyBytes {
     fn from(bytes: &[u8]) -> Self {
         Self::Sent(Parcel::from(bytes))
     }
@@ -145,8 +145,8 @@ mod tests {
             .map(|at| (at % 251) as u8)
             .collect();
         let keep = |chunk: &[u8]| HostKeeper.keep(None, &mut chunk.chunks(100_000));
-        let kept = Staged::Kept(bytes.chunks(CONTENT_BYTES).map(keep).collect());
-        let sent = Staged::from(Parcel::from(&bytes[..]));
+        let kept = CopyBytes::Kept(bytes.chunks(CONTENT_BYTES).map(keep).collect());
+        let sent = CopyBytes::from(Parcel::from(&bytes[..]));
         assert_eq!((kept.len(), sent.len()), (bytes.len(), bytes.len()));
         assert_eq!(kept.fingerprint(), sent.fingerprint());
         for (from, len) in [
