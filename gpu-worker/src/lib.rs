@@ -8,7 +8,7 @@ mod make_device;
 
 use std::future::Future;
 
-use actors::worker::{ExitReason, serve};
+use actors::worker::{ExitReason, WorkerError, serve};
 use anyhow::{Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -22,11 +22,18 @@ pub use make_device::{DeviceSettings, SwapSettings};
 #[error("a leader declared this worker lost; start it again")]
 pub struct DeclaredLost;
 
+/// The device serves nobody any more, such as a GPU whose context a kernel's fault has ended. The
+/// worker's sessions are over; in a process that starts afresh it may be another worker.
+#[derive(Debug, thiserror::Error)]
+#[error("the device was lost: {0}")]
+pub struct DeviceLost(WorkerError);
+
 /// Serves until `shutdown` comes and what was granted is done. Runs on the calling thread, in an
 /// actix system of its own.
 ///
 /// # Errors
-/// When the worker cannot start, its device dies, or a leader declares it lost ([`DeclaredLost`]).
+/// When the worker cannot start, its device is lost ([`DeviceLost`]), or a leader declares the worker lost
+/// ([`DeclaredLost`]).
 pub fn run(
     settings: WorkerSettings,
     device: DeviceSettings,
@@ -44,9 +51,11 @@ pub async fn run_in_system(
     device: DeviceSettings,
     shutdown: impl Future<Output = ()>,
 ) -> Result<()> {
-    match serve(settings, device.maker(), shutdown).await? {
-        ExitReason::Drained => Ok(()),
-        ExitReason::Lost => bail!(DeclaredLost),
+    match serve(settings, device.maker(), shutdown).await {
+        Ok(ExitReason::Drained) => Ok(()),
+        Ok(ExitReason::Lost) => bail!(DeclaredLost),
+        Err(error @ WorkerError::DeviceLost(_)) => bail!(DeviceLost(error)),
+        Err(error) => Err(error.into()),
     }
 }
 

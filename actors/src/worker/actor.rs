@@ -181,6 +181,8 @@ pub(super) struct GpuWorker {
     pub(super) malformed: u64,
     pub(super) exit: Option<oneshot::Sender<Result<ExitReason, Failure>>>,
     pub(super) left: Option<ExitReason>,
+    /// Why the device serves nobody any more.
+    pub(super) lost: Option<Failure>,
 }
 
 impl GpuWorker {
@@ -199,6 +201,9 @@ impl GpuWorker {
         if waits != self.waiting {
             self.waiting = waits;
             self.pager.do_send(PagerMessage::Waiting(waits));
+        }
+        if let Some(why) = self.lost.take() {
+            return self.leave(Err(why), ctx);
         }
         if let Some(reason) = self.left {
             return self.leave(Ok(reason), ctx);

@@ -130,6 +130,7 @@ impl GpuWorker {
         for event in events {
             match event {
                 DeviceEvent::Completed(completion) => uses.push(self.on_completed(completion)),
+                DeviceEvent::Lost(why) => self.lost = Some(why),
                 DeviceEvent::Recharged(changed, saved) => {
                     // What the pager receives last of a session holds, so it gets all in order.
                     self.send_uses(&mut uses);

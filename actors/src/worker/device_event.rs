@@ -15,6 +15,8 @@ pub(super) enum DeviceEvent {
     Completed(Completion),
     /// Moves of sessions' memory that have ended, and how full the swap space is.
     Moved(Vec<Moved>, SwapUse),
+    /// The device serves nobody any more, and its thread has ended. What was under way came before.
+    Lost(Failure),
     /// What sessions are charged now, and the bytes saved by sharing.
     Recharged(Vec<Recharged>, u64),
 }

@@ -341,7 +341,14 @@ impl<'a> DeviceLoop<'a> {
                 }
                 self.events.push(DeviceEvent::Completed(completion));
             }
+            let lost = self.device.lost();
+            if let Some(why) = lost.clone() {
+                self.events.push(DeviceEvent::Lost(why));
+            }
             self.send_events();
+            if lost.is_some() {
+                return;
+            }
             if !self.device.is_busy() && self.completions.is_empty() {
                 match self.next() {
                     Some(command) => self.execute(command),

@@ -91,6 +91,9 @@ pub enum WorkerError {
     /// The device could not be made.
     #[error("the device: {0}")]
     Device(Failure),
+    /// The device served, and does no more. In a process that starts afresh it may again.
+    #[error("{0}")]
+    DeviceLost(Failure),
     /// The evidence log cannot be opened, or a thread cannot be started.
     #[error("{what}: {error}")]
     Io {
@@ -106,7 +109,7 @@ pub enum WorkerError {
 /// is done. Name, inbox and pulse of the connection are set here. Runs in an actix system.
 ///
 /// # Errors
-/// [`WorkerError`], before it serves or when the device dies.
+/// [`WorkerError`], before it serves or when the device is lost.
 pub async fn serve(
     settings: WorkerSettings,
     make: MakeDevice,
@@ -292,6 +295,7 @@ impl Parts {
             malformed: 0,
             exit: Some(self.exit),
             left: None,
+            lost: None,
         }))
     }
 }
@@ -331,7 +335,7 @@ async fn wait(
             left = &mut exited => {
                 let gone = "the worker's actor died";
                 let gone = Failure::new(bus_schemas::Code::Device, gone);
-                return left.unwrap_or(Err(gone)).map_err(WorkerError::Device);
+                return left.unwrap_or(Err(gone)).map_err(WorkerError::DeviceLost);
             }
             () = &mut shutdown, if !asked => {
                 tracing::info!("the worker drains");

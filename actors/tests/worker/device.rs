@@ -43,6 +43,8 @@ pub(crate) struct TestDevice {
     info: DeviceInfo,
     sessions: BTreeMap<SessionId, Memory>,
     queue: VecDeque<Slice>,
+    /// A kernel called `end` has run.
+    lost: Option<Failure>,
 }
 
 impl TestDevice {
@@ -63,6 +65,7 @@ impl TestDevice {
             },
             sessions: BTreeMap::new(),
             queue: VecDeque::new(),
+            lost: None,
         }
     }
 
@@ -81,6 +84,10 @@ impl TestDevice {
                 None => step(memory, slice, &op, &mut done, number),
             };
             if let Err(failure) = ran {
+                if failure.code == Code::IllegalInstruction {
+                    let why = "its context has ended";
+                    self.lost = Some(Failure::new(Code::DeviceLost, why));
+                }
                 done.fault = Some((number, failure));
                 break;
             }
@@ -135,6 +142,10 @@ fn step(
         Op::Launch(launch) => {
             if launch.function == 1 {
                 return Err(Failure::new(Code::Trap, "the kernel trapped"));
+            }
+            if launch.function == 2 {
+                let why = "the kernel ends the device";
+                return Err(Failure::new(Code::IllegalInstruction, why));
             }
             done.device_ns += LAUNCH_NS;
             done.count(KernelKey(u64::from(launch.grid[0])), LAUNCH_NS, 2);
@@ -237,5 +248,9 @@ impl Device for TestDevice {
 
     fn is_busy(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    fn lost(&self) -> Option<Failure> {
+        self.lost.clone()
     }
 }

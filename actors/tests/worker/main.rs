@@ -7,7 +7,7 @@ mod images;
 mod memory;
 mod tour;
 
-use actors::worker::ExitReason;
+use actors::worker::{ExitReason, WorkerError};
 use bus_schemas::subject::{ToClient, ToWorker};
 use bus_schemas::{
     Code, DataChunk, DeviceProperties, Done, GrantKind, LeaderId, Measured, ModuleHash, Op,
@@ -236,6 +236,27 @@ async fn mistakes_are_their_sessions_own() {
     driven.open(7).await;
     driven.run(7, 1, &tour(7)).await;
     assert_eq!(result(&mut driven).await.3, b"hello");
+}
+
+#[tokio::test]
+async fn a_worker_whose_device_is_lost_says_whose_kernel_failed_and_leaves() {
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    driven.open(1).await;
+    stage_module(&mut driven, 1, 1).await;
+    let load = Op::LoadModule {
+        slot: 0,
+        hash: ModuleHash::of(IMAGE),
+    };
+    let end = Program::default().plain(load).launch(IMAGE, 2, "end");
+    driven.run(1, 1, &end).await;
+    let heard = driven.ack(|ack| ack.failure.is_some()).await;
+    let ack: WorkerAck<'_> = decode(&heard.payload).unwrap();
+    let code = ack.failure.unwrap().code;
+    assert_eq!((ack.failed_op, code), (2, Code::IllegalInstruction));
+    let left = driven.left().await.unwrap_err();
+    assert!(matches!(left, WorkerError::DeviceLost(_)), "{left}");
+    assert_eq!(left.to_string(), "E-DEVICE-LOST: its context has ended");
 }
 
 #[tokio::test]

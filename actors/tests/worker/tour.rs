@@ -4,7 +4,7 @@ use crate::driven::{DrivenWorker, Program, window};
 use bus_schemas::{DeviceResult, ModuleHash, Op, ResultKind, WorkerAck, decode};
 
 /// Module and functions that most programs use.
-pub(crate) const IMAGE: &[u8] = b"functions: run trap";
+pub(crate) const IMAGE: &[u8] = b"functions: run trap end";
 
 /// The next answer, whole: its op, kind, device time and bytes.
 pub(crate) async fn result(driven: &mut DrivenWorker) -> (u64, ResultKind, u64, Vec<u8>) {

@@ -28,6 +28,8 @@ pub struct Addresses {
     reserved: BTreeMap<u64, u64>,
     /// Where the worker puts module variables.
     worker: (u64, u64),
+    /// Those that lie elsewhere, for a GPU's driver put them there: address -> (bytes, slot of the module).
+    variables: BTreeMap<u64, (u64, u32)>,
     quota: u64,
     held: u64,
 }
@@ -43,6 +45,7 @@ impl Addresses {
             live: BTreeMap::new(),
             reserved: BTreeMap::new(),
             worker: (window.worker_part(), window.end()),
+            variables: BTreeMap::new(),
             quota,
             held: 0,
         };
@@ -228,7 +231,30 @@ impl Addresses {
         (address - start < *asked).then_some((*start, *asked))
     }
 
-    /// Whether `bytes` bytes at `address` lie within one allocation, or where the worker puts
+    /// Notes where a variable of the module in this slot lies, if that is not in the worker's part of the
+    /// window; gives whether it is not.
+    pub fn add_variable(&mut self, slot: u32, address: u64, bytes: u64) -> bool {
+        let (first, end) = self.worker;
+        let elsewhere = bytes > 0 && !(first..end).contains(&address);
+        if elsewhere {
+            self.variables.insert(address, (bytes, slot));
+        }
+        elsewhere
+    }
+
+    /// Forgets the variables of the module in this slot: it is unloaded.
+    pub fn forget_variables(&mut self, slot: u32) {
+        self.variables.retain(|_, (_, of)| *of != slot);
+    }
+
+    /// The variable outside of the window that holds `address`: where it begins, and its bytes.
+    #[must_use]
+    pub fn variable(&self, address: u64) -> Option<(u64, u64)> {
+        let (start, (bytes, _)) = self.variables.range(..=address).next_back()?;
+        (address - start < *bytes).then_some((*start, *bytes))
+    }
+
+    /// Whether `bytes` bytes at `address` lie within one allocation or variable, or where the worker puts
     /// module variables, which only it knows.
     ///
     /// # Errors
@@ -240,7 +266,11 @@ impl Addresses {
         let allocation = self.live.range(..=address).next_back();
         let within = allocation
             .is_some_and(|(start, (_, asked))| end.is_some_and(|end| end <= start + asked));
-        if of_worker || within {
+        let variable = || {
+            let found = self.variable(address);
+            found.is_some_and(|(start, size)| end.is_some_and(|end| end <= start + size))
+        };
+        if of_worker || within || variable() {
             return Ok(());
         }
         let detail = format!("{bytes} bytes at {address:#x} do not lie in one allocation");
@@ -279,6 +309,23 @@ mod tests {
         base: 0x1000_0000_0000,
         size: 64 << 20,
     };
+
+    #[test]
+    fn variables_outside_of_the_window_are_the_programs_until_their_module_goes() {
+        let mut addresses = Addresses::new(WINDOW, u64::MAX);
+        let at = WINDOW.end() + 5_000;
+        assert!(addresses.check(at, 1).is_err());
+        assert!(addresses.add_variable(3, at, 100));
+        assert!(addresses.add_variable(4, at + 100, 8));
+        let own = WINDOW.worker_part();
+        assert!(!addresses.add_variable(3, own, 8), "the window has it");
+        assert!(addresses.check(at, 100).is_ok() && addresses.check(at + 99, 1).is_ok());
+        assert!(addresses.check(at, 101).is_err(), "two are not one");
+        assert!(addresses.check(at + 99, u64::MAX).is_err());
+        assert_eq!(addresses.variable(at + 107), Some((at + 100, 8)));
+        addresses.forget_variables(3);
+        assert!(addresses.check(at, 1).is_err() && addresses.check(at + 100, 8).is_ok());
+    }
 
     #[test]
     fn memory_is_mapped_where_addresses_are_reserved() {

@@ -2,16 +2,18 @@
 
 #![expect(unsafe_code, reason = "reserves a range of this process's addresses")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use bus_schemas::Window;
-use client_session::Session;
+use bus_schemas::{Symbol, Window};
+use client_session::{Module, Session};
 
 use crate::abi::Handle;
 use crate::attribute::Properties;
 use crate::context::Context;
 use crate::held::Held;
+use crate::lock::lock;
 use crate::managed::Managed;
 use crate::mirror::Mirrors;
 use crate::pool::{Pool, Pools};
@@ -20,6 +22,9 @@ use crate::status::{Result, Status, note};
 /// Allocations are of so many bytes or a multiple, as a driver's are: programs that reach a few bytes
 /// too far, and there are some, work there.
 const GRAIN: u64 = 256;
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
 
 /// A virtual device.
 pub(crate) struct Device {
@@ -30,6 +35,10 @@ pub(crate) struct Device {
     held: Held,
     pub(crate) pools: Pools,
     session: RwLock<Arc<Session>>,
+    /// Whether some module's variables lie outside of the window.
+    elsewhere: AtomicBool,
+    /// The pages on which they lie, reserved in this process.
+    reserved: Mutex<BTreeSet<u64>>,
     /// How often the program had to wait for an answer.
     round_trips: AtomicU64,
 }
@@ -51,6 +60,8 @@ impl Device {
             held: Held::default(),
             pools: Pools::default(),
             session: RwLock::new(Arc::new(session)),
+            elsewhere: AtomicBool::new(false),
+            reserved: Mutex::default(),
             round_trips: AtomicU64::new(0),
         })
     }
@@ -65,7 +76,60 @@ impl Device {
 
     /// Whether an address lies where the worker puts variables of modules.
     pub(crate) fn is_of_modules(&self, address: u64) -> bool {
-        self.with(|session| address >= session.opened().window.worker_part())
+        self.with(|session| {
+            let window = session.opened().window;
+            (window.worker_part()..window.end()).contains(&address)
+                || session.channel().is_variable(address)
+        })
+    }
+
+    /// Where a module's variables lie. A GPU's driver puts them outside of the window: what lies there is
+    /// reserved in this process too, so that no host pointer can be taken for them.
+    pub(crate) fn symbols(&self, module: &Module) -> Result<Vec<Symbol>> {
+        self.round_trip(true);
+        let session = self.session();
+        let symbols = session.symbols(module)?;
+        let window = session.opened().window;
+        for symbol in symbols.iter().filter(|symbol| symbol.address != 0) {
+            if (window.base..window.end()).contains(&symbol.address) {
+                continue;
+            }
+            self.elsewhere.store(true, Ordering::Release);
+            self.reserve_pages(symbol)?;
+        }
+        Ok(symbols)
+    }
+
+    fn reserve_pages(&self, symbol: &Symbol) -> Result {
+        let (first, end) = (symbol.address / PAGE, symbol.address + symbol.bytes.max(1));
+        let mut reserved = lock(&self.reserved);
+        for page in first..end.div_ceil(PAGE) {
+            if reserved.contains(&page) {
+                continue;
+            }
+            let window = Window {
+                base: page * PAGE,
+                size: PAGE,
+            };
+            let Some(made) = Reservation::of(window) else {
+                let why = format!(
+                    "a variable of a module lies at {:#x} on the GPU, where this process has other memory",
+                    symbol.address
+                );
+                note(Status::MAP_FAILED, why);
+                return Err(Status::MAP_FAILED);
+            };
+            made.keep();
+            reserved.insert(page);
+        }
+        Ok(())
+    }
+
+    /// Whether all pages of a range are reserved for variables outside of the window.
+    pub(crate) fn has_reserved(&self, address: u64, bytes: u64) -> bool {
+        let reserved = lock(&self.reserved);
+        let mut pages = address / PAGE..address.saturating_add(bytes.max(1)).div_ceil(PAGE);
+        pages.all(|page| reserved.contains(&page))
     }
 
     /// Counts a wait for an answer, if it was one.
@@ -140,6 +204,8 @@ impl Device {
         self.with(|session| {
             let window = session.opened().window;
             (window.base..window.end()).contains(&address)
+                || (self.elsewhere.load(Ordering::Acquire)
+                    && session.channel().is_variable(address))
         })
     }
 

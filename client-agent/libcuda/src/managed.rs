@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 use client_session::Session;
 
+use crate::device::Device;
 use crate::lock::lock;
 use crate::mirror::Mirrors;
 use crate::status::{Result, Status};
@@ -24,10 +25,17 @@ impl Pages {
     /// The pages that a range lies on; `None` outside of the window.
     fn of(session: &Session, address: u64, bytes: u64) -> Option<Self> {
         let window = session.opened().window;
+        let pages = Self::around(address, bytes)?;
+        let first = pages.first as u64;
+        let lies_there = window.base <= first && first + pages.bytes as u64 <= window.end();
+        lies_there.then_some(pages)
+    }
+
+    /// The pages that a range lies on, which is reserved.
+    fn around(address: u64, bytes: u64) -> Option<Self> {
         let first = address / PAGE * PAGE;
         let end = address.checked_add(bytes)?.checked_next_multiple_of(PAGE)?;
-        let lies_there = window.base <= first && end <= window.end();
-        lies_there.then(|| Self {
+        Some(Self {
             first: first as *mut libc::c_void,
             bytes: (end - first) as usize,
         })
@@ -98,14 +106,19 @@ impl Managed {
     pub(crate) fn adopt(
         &self,
         session: &Session,
-        mirrors: &Mirrors,
+        device: &Device,
         address: u64,
         bytes: u64,
     ) -> Result {
         if self.holds(address) {
             return Ok(());
         }
-        if !Pages::of(session, address, bytes).is_some_and(|pages| pages.open()) {
+        let mirrors = &device.mirrors;
+        let pages = match device.has_reserved(address, bytes) {
+            true => Pages::around(address, bytes),
+            false => Pages::of(session, address, bytes),
+        };
+        if !pages.is_some_and(|pages| pages.open()) {
             return Err(Status::OUT_OF_MEMORY);
         }
         let mut now = vec![0; bytes as usize];

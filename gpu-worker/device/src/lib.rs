@@ -342,6 +342,12 @@ pub trait Device: Send {
         false
     }
 
+    /// Why the device serves nobody any more, where it does not: what was under way has completed with
+    /// faults, and whatever else is asked of it fails. A process that starts afresh may get it back.
+    fn lost(&self) -> Option<Failure> {
+        None
+    }
+
     /// How full the swap space is; none where there is none.
     fn swap_use(&self) -> Option<SwapUse> {
         None

@@ -87,8 +87,7 @@ impl Part {
         let rows = match symbols.get(&device.ordinal) {
             Some(rows) => rows,
             None => {
-                device.round_trip(true);
-                let rows = device.session().symbols(&module)?;
+                let rows = device.symbols(&module)?;
                 symbols.entry(device.ordinal).or_insert(rows.into())
             }
         };

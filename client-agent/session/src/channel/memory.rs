@@ -231,6 +231,23 @@ impl SessionChannel {
             .map_err(ClientError::Refused)
     }
 
+    /// Notes where a variable of the module in this slot lies; gives whether that is outside of the window.
+    pub(crate) fn add_variable(&self, slot: u32, address: u64, bytes: u64) -> bool {
+        self.lock().addresses.add_variable(slot, address, bytes)
+    }
+
+    /// Forgets the variables of the module in this slot.
+    pub(crate) fn forget_variables(&self, slot: u32) {
+        self.lock().addresses.forget_variables(slot);
+    }
+
+    /// Whether an address is of a module's variable outside of the window, of which the program has the
+    /// address.
+    #[must_use]
+    pub fn is_variable(&self, address: u64) -> bool {
+        self.lock().addresses.variable(address).is_some()
+    }
+
     /// The allocation that holds `address`: where it begins and how many bytes were asked for.
     #[must_use]
     pub fn range(&self, address: u64) -> Option<(u64, u64)> {

@@ -82,7 +82,8 @@ impl Session {
         said
     }
 
-    /// Where a module's variables lie: one for each in its image, in that order.
+    /// Where a module's variables lie: one for each in its image, in that order. From now on they are the
+    /// program's to copy to and from, wherever they lie.
     ///
     /// # Errors
     /// The session's.
@@ -91,8 +92,14 @@ impl Session {
         let number = self.channel.push(&op, 0, &[], KernelKey(0))?;
         let rows = self.channel.block_on(self.channel.answer(number))?;
         let rows = rows.chunks_exact(Symbol::SIZE).map(Symbol::read);
-        rows.collect::<Option<_>>()
-            .ok_or_else(|| refused(Code::Protocol, "a row of symbols has no meaning"))
+        let rows: Option<Vec<Symbol>> = rows.collect();
+        let rows =
+            rows.ok_or_else(|| refused(Code::Protocol, "a row of symbols has no meaning"))?;
+        for row in rows.iter().filter(|row| row.address != 0) {
+            self.channel
+                .add_variable(module.slot, row.address, row.bytes);
+        }
+        Ok(rows)
     }
 
     /// Unloads a module; its functions must not be launched any more.
@@ -102,6 +109,7 @@ impl Session {
     pub fn unload(&self, module: Module) -> Result<()> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         self.append(&Op::UnloadModule { slot: module.slot })?;
+        self.channel.forget_variables(module.slot);
         slots.leave(&module);
         Ok(())
     }

@@ -8,6 +8,7 @@ use device::{Completion, CopyBytes, Device, SharingDomain};
 
 use crate::kernels::{alloc, copy_in, copy_out, free, set};
 use crate::program::{TestProgram, complete, flat_launch};
+use crate::survives_kernels;
 use crate::swapping::out;
 
 /// `look` notes in `found`, by the piece's number, whether there is anything but zeros; `put` writes to every
@@ -269,7 +270,7 @@ impl Sessions {
                 out(device, session);
                 self.out = Some(session);
             }
-            2 => {
+            2 if survives_kernels(device) => {
                 let op = (flat_launch(PUT, 1, THREADS), &stray[..]);
                 reader.fails(device, op, Code::IllegalAddress);
                 device.close(session);

@@ -51,6 +51,8 @@ pub struct CudaDevice {
     /// Those whose memory is not here, or on its way.
     away: Away<Session>,
     feed: Feed,
+    /// Why its context has ended, if it has.
+    lost: Option<Failure>,
     /// Since when its clock runs.
     began: Instant,
 }
@@ -94,6 +96,7 @@ impl CudaDevice {
             sessions,
             away: Away::new(None),
             feed: Feed::default(),
+            lost: None,
             began: Instant::now(),
         })
     }
@@ -114,6 +117,20 @@ impl CudaDevice {
     /// Nanoseconds of its clock.
     fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// A slice has failed: that may have been a kernel, and then the context has ended with it. What the
+    /// driver has not got yet will not run.
+    fn look_whether_lost(&mut self) {
+        if self.lost.is_some() {
+            return;
+        }
+        self.lost = self.context.end();
+        if let Some(why) = &self.lost {
+            for session in self.sessions.values_mut() {
+                session.give_up(why);
+            }
+        }
     }
 
     /// Hands the driver what may begin now, the most urgent first.
@@ -186,6 +203,9 @@ impl Device for CudaDevice {
         window: Window,
         _: Option<SharingDomain>,
     ) -> Result<(), Failure> {
+        if let Some(why) = &self.lost {
+            return Err(why.clone());
+        }
         self.context.enter()?;
         let apart = |other: Window| other.end() <= window.base || window.end() <= other.base;
         // What was closed while it moved has its addresses until the mover has dropped it.
@@ -254,7 +274,10 @@ impl Device for CudaDevice {
         if let Some(session) = self.sessions.get_mut(&slice.session) {
             self.feed.submitted(now, slice.session, slice.priority);
             session.submit(slice);
-            self.pump();
+            match &self.lost {
+                Some(why) => session.give_up(why),
+                None => self.pump(),
+            }
         } else {
             self.away.submit(slice);
         }
@@ -269,6 +292,9 @@ impl Device for CudaDevice {
         loop {
             for session in self.sessions.values_mut() {
                 session.completed(completions);
+            }
+            if completions.iter().any(|done| done.fault.is_some()) {
+                self.look_whether_lost();
             }
             let now = self.now();
             for done in completions.iter() {
@@ -329,6 +355,10 @@ impl Device for CudaDevice {
             ended.push(returned.moved);
         }
         self.away.is_moving()
+    }
+
+    fn lost(&self) -> Option<Failure> {
+        self.lost.clone()
     }
 
     fn swap_use(&self) -> Option<SwapUse> {

@@ -48,6 +48,8 @@ pub(crate) struct Session {
     flights: VecDeque<Flight>,
     /// Slices it has nothing of.
     waiting: VecDeque<Slice>,
+    /// Slices that it will not get, and why.
+    given_up: VecDeque<(Slice, Failure)>,
     failed: bool,
     /// What ended it while its memory was away.
     stopped: Option<Failure>,
@@ -101,6 +103,7 @@ impl Session {
             urgency,
             flights,
             waiting,
+            given_up: VecDeque::new(),
             failed: false,
             stopped: None,
         })
@@ -115,7 +118,7 @@ impl Session {
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        !self.flights.is_empty() || self.waits()
+        !self.flights.is_empty() || !self.given_up.is_empty() || self.waits()
     }
 
     /// Whether the driver has not got all of its slices.
@@ -150,10 +153,21 @@ impl Session {
             };
             match self.begin(&slice) {
                 Ok(begin) => self.flights.push_back(Flight::new(slice, begin)),
-                // Nothing of the context works any more; the session's flights say so.
-                Err(_) => return,
+                Err(failure) => self.given_up.push_back((slice, failure)),
             }
         }
+    }
+
+    /// Whatever the driver has not got it will not get, for this reason.
+    pub(crate) fn give_up(&mut self, why: &Failure) {
+        if let Some(mut flight) = self.flights.pop_back_if(|flight| flight.is_part()) {
+            flight.fault.get_or_insert((flight.next, why.clone()));
+            let flight = self.whole(flight);
+            self.flights.push_back(flight);
+        }
+        let waiting = self.waiting.drain(..);
+        self.given_up
+            .extend(waiting.map(|slice| (slice, why.clone())));
     }
 
     /// The mark before a slice, on a stream of its urgency if the session's can be changed.
@@ -258,6 +272,18 @@ impl Session {
             };
             self.failed |= late.is_some();
             completions.push(self.completion(flight, late));
+        }
+        if self.flights.is_empty() {
+            for (slice, why) in self.given_up.drain(..) {
+                self.failed = true;
+                completions.push(Completion {
+                    position: slice.position,
+                    session: self.id,
+                    resident: self.memory.resident(),
+                    fault: Some((slice.first, why)),
+                    ..Completion::default()
+                });
+            }
         }
     }
 }

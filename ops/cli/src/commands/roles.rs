@@ -8,7 +8,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use bus_schemas::Tenant;
 use clap::Args;
-use gpu_worker::{DeclaredLost, DeviceSettings, SwapSettings, WorkerSettings};
+use gpu_worker::{DeclaredLost, DeviceLost, DeviceSettings, SwapSettings, WorkerSettings};
 use scheduler_leader::{Events, LeaderSettings};
 use telemetry::Role;
 
@@ -105,7 +105,8 @@ const MOST_OVERCOMMIT: u32 = 10_000;
 /// Runs the worker of one device.
 ///
 /// # Errors
-/// When it cannot start, its device dies, or a leader declares it lost.
+/// When it cannot start; and where a parent looks after it, when its device is lost or a leader declares
+/// it lost.
 pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     follow_parent()?;
     logs(settings)?;
@@ -161,11 +162,17 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     let ended = gpu_worker::run(worker, device, gpu_worker::asked_to_end());
     match ended {
         // A parent that looks after it starts it again itself.
-        Err(error) if error.is::<DeclaredLost>() && !has_parent() => {
+        Err(error) if is_over(&error) && !has_parent() => {
+            tracing::warn!(%error, "this worker joins again as another");
             Err(begin_anew().context(error))
         }
         ended => ended,
     }
+}
+
+/// Whether this worker is over and another may take its place.
+fn is_over(error: &anyhow::Error) -> bool {
+    error.is::<DeclaredLost>() || error.is::<DeviceLost>()
 }
 
 /// What a flag says, else the setting that it goes over.
@@ -180,9 +187,9 @@ where
 }
 
 /// This program from its start, as the same process: a worker that was declared lost, because it
-/// stood still or was cut off, joins as another one. Gives why that did not work.
+/// stood still or was cut off, or whose GPU lost its context, joins as another one. Gives why that
+/// did not work.
 fn begin_anew() -> anyhow::Error {
-    tracing::warn!("a leader declared this worker lost; it joins again as another");
     let this = match std::env::current_exe() {
         Ok(this) => this,
         Err(error) => return error.into(),

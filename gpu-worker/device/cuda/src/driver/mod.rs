@@ -33,7 +33,8 @@ pub(crate) fn failure(result: CUresult, what: &str) -> Failure {
         R::CUDA_ERROR_MISALIGNED_ADDRESS => Code::Misaligned,
         R::CUDA_ERROR_ILLEGAL_INSTRUCTION => Code::IllegalInstruction,
         R::CUDA_ERROR_LAUNCH_TIMEOUT => Code::Watchdog,
-        R::CUDA_ERROR_LAUNCH_FAILED | R::CUDA_ERROR_ASSERT => Code::Trap,
+        R::CUDA_ERROR_LAUNCH_FAILED => Code::Trap,
+        R::CUDA_ERROR_ASSERT => Code::Assert,
         R::CUDA_ERROR_DEVICE_UNAVAILABLE | R::CUDA_ERROR_ECC_UNCORRECTABLE => Code::DeviceLost,
         _ => Code::Device,
     };
@@ -115,6 +116,21 @@ impl Context {
             unsafe { sys::cuCtxSetCurrent(self.context) },
             "entering the context",
         )
+    }
+
+    /// How the context has ended, if it has: then every call says so, as CUDA defines.
+    pub(crate) fn end(&self) -> Option<Failure> {
+        // SAFETY: the default stream, which nothing is ever put on, is asked whether it is empty.
+        match unsafe { sys::cuStreamQuery(ptr::null_mut()) } {
+            CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_NOT_READY => None,
+            result => {
+                let why = failure(result, "a kernel's fault has ended the GPU's context").detail;
+                Some(Failure::new(
+                    Code::DeviceLost,
+                    format!("{why}; its sessions have ended; start the worker again"),
+                ))
+            }
+        }
     }
 
     pub(crate) fn name(&self) -> Result<String, Failure> {

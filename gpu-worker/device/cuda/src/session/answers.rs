@@ -43,7 +43,12 @@ impl Session {
     }
 
     /// What a finished slice amounts to; `late` is an error the device reported while it ran.
-    pub(super) fn completion(&mut self, flight: Flight, late: Option<Failure>) -> Completion {
+    pub(super) fn completion(&mut self, mut flight: Flight, late: Option<Failure>) -> Completion {
+        if late.is_some() {
+            // Which of them ran nobody knows any more, and what a copy would have brought is not there.
+            flight.results.clear();
+            flight.events.clear();
+        }
         let mut completion = Completion {
             position: flight.slice.position,
             session: self.id,
