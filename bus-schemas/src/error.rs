@@ -104,6 +104,10 @@ codes! {
     OutOfMemory = 31, "E-MEMORY-CAPACITY", 2, false;
     /// An address range that is not free, not aligned or outside the session's window.
     BadAddress = 32, "E-MEMORY-ADDRESS", 1, false;
+    /// There is no exported memory by that name on the session's worker, or it is not there any more.
+    NotExported = 33, "E-MEMORY-NOT-EXPORTED", 400, false;
+    /// The session's memory may be swapped out, so others cannot use it.
+    NotPinned = 34, "E-MEMORY-NOT-PINNED", 801, false;
     /// The module image is not valid PTX; the detail has line and column.
     BadModule = 40, "E-MODULE-PTX", 218, false;
     /// The image has no code for this device.

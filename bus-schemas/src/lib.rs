@@ -42,6 +42,7 @@ pub use codec::sample_hash::SampleHash;
 pub use control::allowance::Allowance;
 pub use control::devices::{Devices, DevicesRequest, TenantDevice};
 pub use control::drain::{Drain, Leave};
+pub use control::ipc::{ExportKey, ExportPlace, IpcAction, IpcAnswer, IpcRequest};
 pub use control::liveness::{
     Alive, CloseReason, CloseRequest, Hold, LeaderBeat, LeaderNotice, Lost, Rejected, WorkerBeat,
 };

@@ -6,6 +6,10 @@ pub const ADDRESS_FIRST: u64 = 0x1000_0000_0000;
 pub const ADDRESS_LAST: u64 = 0x5000_0000_0000;
 /// Smallest window, bytes. Every window is a power of two, and begins at a multiple of its size.
 pub const WINDOW_MIN_BYTES: u64 = 2 << 30;
+/// What room for imported memory begins at a multiple of, bytes.
+pub const IPC_ALIGN: u64 = 2 << 20;
+/// Allocations that one session exports at a time, and those that it imports.
+pub const EXPORTS: usize = 4_096;
 /// Ops in one batch at most.
 pub const BATCH_OPS: u32 = 1024;
 /// Bytes of descriptors and blob in one batch at most.

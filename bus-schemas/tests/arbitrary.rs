@@ -58,6 +58,8 @@ plain!(
     DevicesRequest,
     Drain,
     Hold,
+    IpcAnswer,
+    IpcRequest,
     LeaderBeat,
     LeaderNotice,
     Leave,

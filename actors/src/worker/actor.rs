@@ -20,7 +20,7 @@ use gpu_worker_core::content::Content;
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, Event, ExitReason};
 use gpu_worker_core::{
-    AnswerRate, Dispatch, ImageTable, QuotaList, SendOnChange, Sequencer, WeightTable,
+    AnswerRate, Dispatch, Exports, ImageTable, QuotaList, SendOnChange, Sequencer, WeightTable,
 };
 use tokio::sync::oneshot;
 
@@ -74,6 +74,7 @@ impl Identity {
         }
         properties.answers_memory = true;
         properties.answers_offers = settings.chunk_memory > 0;
+        properties.answers_ipc = true;
         let group = settings.group.clone();
         Self {
             incarnation,
@@ -159,6 +160,8 @@ pub(super) struct GpuWorker {
     pub(super) chunk_memory: u64,
     pub(super) publications: Publications,
     pub(super) keeper: Arc<dyn Keeper>,
+    /// What sessions let others use.
+    pub(super) exports: Exports,
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,
     pub(super) stager: Stager,

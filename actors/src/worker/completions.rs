@@ -130,6 +130,14 @@ impl GpuWorker {
         for event in events {
             match event {
                 DeviceEvent::Completed(completion) => uses.push(self.on_completed(completion)),
+                DeviceEvent::Exchanged(session, came) => {
+                    let next = self.exports.done(session, came);
+                    self.exchange(next);
+                }
+                DeviceEvent::ExportsGone(gone) => {
+                    gone.into_iter()
+                        .for_each(|export| self.exports.freed(export));
+                }
                 DeviceEvent::Lost(why) => self.lost = Some(why),
                 DeviceEvent::Recharged(changed, saved) => {
                     // What the pager receives last of a session holds, so it gets all in order.
@@ -148,6 +156,7 @@ impl GpuWorker {
                     self.pager.do_send(PagerMessage::Compiled(tenant, took))
                 }
                 DeviceEvent::Closed(session) => {
+                    self.exports.closed(session);
                     self.pager.do_send(PagerMessage::Close { session });
                     let closed = Event::Closed { session };
                     self.handle_event(closed, &mut Incoming::Nothing);

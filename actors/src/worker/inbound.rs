@@ -44,6 +44,7 @@ impl GpuWorker {
                     ToWorker::State => self.on_state(&tenant, session, &message.payload),
                     ToWorker::Offer => self.on_offer(&tenant, session, &message.payload),
                     ToWorker::Memory => self.on_memory(&tenant, session, &message.payload),
+                    ToWorker::Ipc => self.on_ipc(&tenant, session, &message.payload),
                 };
                 if let Err(error) = handled {
                     self.on_malformed(&tenant, session, error.into());

@@ -14,6 +14,7 @@ mod compiler;
 mod completions;
 mod copy_chunks;
 mod device_event;
+mod device_loop;
 mod device_thread;
 mod dispatch;
 mod event_times;
@@ -21,6 +22,7 @@ mod evidence;
 mod handover;
 mod images;
 mod inbound;
+mod ipc;
 mod kernel_records;
 mod memory_status;
 mod names;
@@ -48,7 +50,8 @@ use gpu_worker_core::content::Content;
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
 use gpu_worker_core::{
-    AnswerRate, Dispatch, ImageTable, Meter, Pager, QuotaList, Resources, Sequencer, WeightTable,
+    AnswerRate, Dispatch, Exports, ImageTable, Meter, Pager, QuotaList, Resources, Sequencer,
+    WeightTable,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -215,6 +218,7 @@ impl Parts {
             measured: subjects.measured(incarnation).into(),
             worker: worker.clone().recipient(),
             swap: worker.clone().recipient(),
+            kept: worker.clone().recipient(),
             telemetry: self.settings.telemetry.clone(),
             gpu,
             incarnation,
@@ -279,6 +283,7 @@ impl Parts {
             chunk_memory: self.settings.chunk_memory,
             publications,
             keeper: Arc::clone(&device.keeper),
+            exports: Exports::default(),
             device: device.serve(address.recipient(), self.settings.compile),
             pager: pager.start(),
             stager,

@@ -9,8 +9,8 @@ use actix::{Actor, AsyncContext, Context, Handler, Recipient};
 use async_nats::Subject;
 use bus_schemas::subject::{Subjects, ToClient};
 use bus_schemas::{
-    GpuId, Incarnation, KernelName, MemoryRequest, OpNumber, Residency, SessionId, Tenant,
-    TenantQuota, encode,
+    Failure, GpuId, Incarnation, IpcRequest, KernelName, MemoryRequest, OpNumber, Residency,
+    SessionId, Tenant, TenantQuota, encode,
 };
 use gpu_worker_core::Resources;
 use gpu_worker_core::dispatch::{Claim, ClaimAnswer};
@@ -61,6 +61,14 @@ pub(super) enum PagerMessage {
         tenant: Tenant,
         quota: u64,
         request: MemoryRequest,
+    },
+    /// A session's memory is not to leave the device, so that it can answer this; answered by a
+    /// [`MemoryKept`].
+    Keep {
+        session: SessionId,
+        tenant: Tenant,
+        quota: u64,
+        request: IpcRequest,
     },
     /// Somebody asks what the memory is held for.
     Status(StatusAsked),
@@ -148,6 +156,18 @@ impl actix::Message for SwapOrder {
     type Result = ();
 }
 
+/// The pager's answer to [`PagerMessage::Keep`].
+pub(super) struct MemoryKept {
+    pub(super) session: SessionId,
+    pub(super) tenant: Tenant,
+    pub(super) request: IpcRequest,
+    pub(super) kept: Result<(), Failure>,
+}
+
+impl actix::Message for MemoryKept {
+    type Result = ();
+}
+
 /// The actor.
 pub(super) struct VramPager {
     pub(super) resources: Resources,
@@ -158,6 +178,7 @@ pub(super) struct VramPager {
     pub(super) measured: Subject,
     pub(super) worker: Recipient<Admitted>,
     pub(super) swap: Recipient<SwapOrder>,
+    pub(super) kept: Recipient<MemoryKept>,
     pub(super) telemetry: Telemetry,
     pub(super) gpu: GpuId,
     pub(super) incarnation: Incarnation,
@@ -338,6 +359,23 @@ impl Handler<PagerMessage> for VramPager {
             } => {
                 self.resources.open(now, session, &tenant, quota);
                 self.resources.request(now, session, &request);
+            }
+            PagerMessage::Keep {
+                session,
+                tenant,
+                quota,
+                request,
+            } => {
+                self.resources.open(now, session, &tenant, quota);
+                let kept = self.resources.keep(session);
+                // A worker that has no room for it now is asked again by its client.
+                let _ = self.kept.try_send(MemoryKept {
+                    session,
+                    tenant,
+                    request,
+                    kept,
+                });
+                return;
             }
             PagerMessage::Status(asked) => return self.publish_status(asked),
             PagerMessage::Completed(mut uses, reports) => {

@@ -4,6 +4,7 @@
 pub(crate) mod allowance;
 pub(crate) mod devices;
 pub(crate) mod drain;
+pub(crate) mod ipc;
 pub(crate) mod liveness;
 pub(crate) mod memory;
 pub(crate) mod memory_status;

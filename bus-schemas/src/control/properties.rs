@@ -64,6 +64,9 @@ pub struct DeviceProperties {
     /// The worker answers [`crate::CopyOffer`]s. Who offers to another sends everything in the end.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub answers_offers: bool,
+    /// The worker answers [`crate::IpcRequest`]s.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub answers_ipc: bool,
     /// Shared memory of a multiprocessor, bytes.
     pub sm_shared: u32,
     /// Registers of a block.

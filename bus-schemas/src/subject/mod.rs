@@ -47,6 +47,8 @@ pub enum ToWorker {
     Memory,
     /// [`crate::CopyOffer`].
     Offer,
+    /// [`crate::IpcRequest`].
+    Ipc,
 }
 
 /// What a tenant hears of one of its sessions.
@@ -62,6 +64,8 @@ pub enum ToClient {
     Error,
     /// [`crate::MemoryAnswer`] from the worker.
     Memory,
+    /// [`crate::IpcAnswer`] from the worker.
+    Ipc,
 }
 
 /// What administrators ask of the leader; requests.
@@ -181,6 +185,7 @@ impl Subjects {
             ToWorker::State => "state",
             ToWorker::Memory => "memory",
             ToWorker::Offer => "offer",
+            ToWorker::Ipc => "ipc",
         };
         format!("{}.t.{tenant}.up.w.{worker}.{session}.{verb}", self.root)
     }
@@ -200,6 +205,7 @@ impl Subjects {
             ToClient::Leader => "leader",
             ToClient::Error => "error",
             ToClient::Memory => "memory",
+            ToClient::Ipc => "ipc",
         };
         format!("{}.t.{tenant}.dn.{session}.{verb}", self.root)
     }

@@ -104,6 +104,7 @@ impl Subjects {
                     "state" => ToWorker::State,
                     "memory" => ToWorker::Memory,
                     "offer" => ToWorker::Offer,
+                    "ipc" => ToWorker::Ipc,
                     _ => return None,
                 };
                 WorkerSubject::Tenant(tenant.parse().ok()?, session, what)
@@ -139,6 +140,7 @@ impl Subjects {
             "leader" => ToClient::Leader,
             "error" => ToClient::Error,
             "memory" => ToClient::Memory,
+            "ipc" => ToClient::Ipc,
             _ => return None,
         };
         tokens.next().is_none().then_some((session, what))
@@ -212,6 +214,7 @@ mod tests {
             ToWorker::State,
             ToWorker::Memory,
             ToWorker::Offer,
+            ToWorker::Ipc,
         ] {
             let subject = subjects.to_worker(&tenant, worker, session, what);
             let parsed = subjects.parse_worker(&subject);

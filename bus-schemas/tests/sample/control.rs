@@ -51,6 +51,7 @@ fn properties() -> DeviceProperties {
         block_shared_reserved: 1 << 10,
         answers_memory: false,
         answers_offers: false,
+        answers_ipc: false,
         sm_shared: 164 << 10,
         block_registers: 65_536,
         sm_registers: 65_536,

@@ -128,6 +128,8 @@ macro_rules! for_every_message {
         );
         $call!(devices, Devices, $crate::sample::devices());
         $call!(memory_answer, MemoryAnswer, $crate::sample::memory_answer());
+        $call!(ipc_request, IpcRequest, $crate::sample::ipc_request());
+        $call!(ipc_answer, IpcAnswer, $crate::sample::ipc_answer());
         $call!(worker_beat, WorkerBeat, $crate::sample::worker_beat());
     };
 }
@@ -434,6 +436,30 @@ pub(crate) fn memory_answer() -> MemoryAnswer {
         total: 8 << 30,
         held: 4_096,
         free: (8 << 30) - 4_096,
+        failure: Some(failure()),
+    }
+}
+
+pub(crate) fn ipc_request() -> IpcRequest {
+    IpcRequest {
+        v: V,
+        number: 2,
+        action: IpcAction::Export {
+            key: ExportKey([0x1122_3344_5566_7788, 9]),
+            address: 4 << 30,
+        },
+    }
+}
+
+pub(crate) fn ipc_answer() -> IpcAnswer {
+    IpcAnswer {
+        v: V,
+        number: 2,
+        place: Some(ExportPlace {
+            bytes: 40,
+            before: 256,
+            span: 4_096,
+        }),
         failure: Some(failure()),
     }
 }

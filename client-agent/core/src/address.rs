@@ -26,6 +26,8 @@ pub struct Addresses {
     live: BTreeMap<u64, (u64, u64)>,
     // Address -> bytes that are kept free of allocations, but for those mapped there.
     reserved: BTreeMap<u64, u64>,
+    /// Those mapped that are another session's.
+    imported: BTreeSet<u64>,
     /// Where the worker puts module variables.
     worker: (u64, u64),
     /// Those that lie elsewhere, for a GPU's driver put them there: address -> (bytes, slot of the module).
@@ -44,6 +46,7 @@ impl Addresses {
             by_size: BTreeSet::new(),
             live: BTreeMap::new(),
             reserved: BTreeMap::new(),
+            imported: BTreeSet::new(),
             worker: (window.worker_part(), window.end()),
             variables: BTreeMap::new(),
             quota,
@@ -119,6 +122,15 @@ impl Addresses {
     /// [`Code::BadAddress`] where that is not within one reserved range or not free there,
     /// [`Code::Quota`] above the quota.
     pub fn map(&mut self, address: u64, bytes: u64) -> Result<(), Failure> {
+        self.is_vacant(address, bytes)?;
+        self.afford(bytes)?;
+        self.live.insert(address, (bytes, bytes));
+        self.held += bytes;
+        Ok(())
+    }
+
+    /// Whether so many bytes, a multiple of 256, are free within one reserved range.
+    fn is_vacant(&self, address: u64, bytes: u64) -> Result<(), Failure> {
         let end = address.checked_add(bytes).filter(|_| bytes > 0);
         let within = end.is_some_and(|end| {
             self.reservation(address)
@@ -130,9 +142,19 @@ impl Addresses {
             let detail = format!("{bytes} bytes at {address:#x} are not reserved and free");
             return Err(Failure::new(Code::BadAddress, detail));
         }
-        self.afford(bytes)?;
-        self.live.insert(address, (bytes, bytes));
-        self.held += bytes;
+        Ok(())
+    }
+
+    /// Has `bytes` bytes of another session's lie at `address`, in a range that [`Addresses::reserve`] made:
+    /// they are not held. [`Addresses::unmap`] ends that.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] where that range is not reserved and free.
+    pub fn import(&mut self, address: u64, bytes: u64) -> Result<(), Failure> {
+        let taken = charged(bytes);
+        self.is_vacant(address, taken)?;
+        self.live.insert(address, (taken, bytes));
+        self.imported.insert(address);
         Ok(())
     }
 
@@ -148,9 +170,10 @@ impl Addresses {
     /// [`Code::BadAddress`] where none begins there.
     pub fn unmap(&mut self, address: u64) -> Result<u64, Failure> {
         if self.is_mapped(address)
-            && let Some((_, asked)) = self.live.remove(&address)
+            && let Some((taken, asked)) = self.live.remove(&address)
         {
-            self.held -= asked;
+            let is_own = !self.imported.remove(&address);
+            self.held -= if is_own { taken } else { 0 };
             return Ok(asked);
         }
         let detail = format!("nothing is mapped at {address:#x}");
@@ -309,6 +332,24 @@ mod tests {
         base: 0x1000_0000_0000,
         size: 64 << 20,
     };
+
+    #[test]
+    fn what_is_imported_is_reached_and_not_held() {
+        let mut addresses = Addresses::new(WINDOW, 1 << 20);
+        let room = addresses.reserve(4 << 20, 2 << 20).expect("room");
+        assert!(addresses.import(WINDOW.base, 300).is_err(), "not reserved");
+        let at = room + 256;
+        addresses.import(at, 3 << 20).expect("reserved");
+        assert!(addresses.import(at, 256).is_err() && addresses.map(at + 512, 256).is_err());
+        assert!(addresses.check(at, 3 << 20).is_ok() && addresses.check(room, 1).is_err());
+        assert_eq!((addresses.held(), addresses.is_mapped(at)), (0, true));
+        assert!(addresses.free(at).is_err() && addresses.unreserve(room).is_err());
+        assert_eq!(addresses.unmap(at), Ok(3 << 20));
+        assert_eq!(addresses.held(), 0);
+        addresses.map(at, 512).expect("free again");
+        assert_eq!((addresses.held(), addresses.unmap(at)), (512, Ok(512)));
+        addresses.unreserve(room).expect("empty");
+    }
 
     #[test]
     fn variables_outside_of_the_window_are_the_programs_until_their_module_goes() {

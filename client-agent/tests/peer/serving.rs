@@ -146,7 +146,7 @@ impl Peer {
                 }
             }
             // It says of no device that its worker answers.
-            ToWorker::Memory | ToWorker::Offer => {}
+            ToWorker::Memory | ToWorker::Offer | ToWorker::Ipc => {}
             ToWorker::Data => {
                 let chunk: DataChunk<'_> = decode(payload).expect("a chunk");
                 let total = chunk.total as usize;

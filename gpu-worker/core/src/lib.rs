@@ -1,6 +1,7 @@
 //! The worker's decisions, pure: what starts when ([`sequencer`]), when the device gets it
 //! ([`dispatch`]), who has which images of modules ([`images`]), who may hold how much memory
-//! ([`pager`]), what of it are weights that others may have too ([`weights`]), who used what
+//! ([`pager`]), what of it other sessions may use ([`exports`]),
+//! what of it are weights that others may have too ([`weights`]), who used what
 //! ([`meter`], and in blocks for the record [`ledger`]). Pager, meter and the claim that waits are
 //! one for the shells: [`resources`], which also says what each tenant has ([`memory_report`]).
 //!
@@ -25,6 +26,7 @@ pub mod answer_rate;
 pub mod busy;
 pub mod content;
 pub mod dispatch;
+pub mod exports;
 pub mod images;
 pub mod ledger;
 pub mod memory_report;
@@ -39,6 +41,7 @@ pub mod weights;
 
 pub use answer_rate::AnswerRate;
 pub use dispatch::Dispatch;
+pub use exports::Exports;
 pub use images::ImageTable;
 pub use meter::Meter;
 pub use pager::Pager;

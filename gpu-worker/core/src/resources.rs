@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured, MemoryAnswer, MemoryRequest,
-    MoveTotals, OpNumber, Residency, SessionId, Tenant, TenantQuota, Usage, UsageBlock,
+    Failure, GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured, MemoryAnswer,
+    MemoryRequest, MoveTotals, OpNumber, Residency, SessionId, Tenant, TenantQuota, Usage,
+    UsageBlock,
 };
 
 use crate::busy::BusyTimes;
@@ -166,6 +167,14 @@ impl Resources {
             self.pager.name_process(session, process);
         }
         self.pager.request(now, requested, &mut self.actions);
+    }
+
+    /// Others are to use a session's memory, or it theirs: see [`Pager::keep`].
+    ///
+    /// # Errors
+    /// [`Pager::keep`]'s.
+    pub fn keep(&mut self, session: SessionId) -> Result<(), Failure> {
+        self.pager.keep(session)
     }
 
     /// A leader says what tenants may hold from now on, and whose memory is never swapped out.

@@ -6,6 +6,7 @@
 //! before.
 
 mod copy_bytes;
+mod export_memory;
 mod feed;
 mod interrupt;
 mod sharing_domain;
@@ -21,6 +22,7 @@ use bus_schemas::{
 };
 
 pub use copy_bytes::{Chunk, CopyBytes, HostKeeper, Keeper};
+pub use export_memory::ExportMemory;
 pub use feed::{Feed, Gate};
 pub use interrupt::Interrupt;
 pub use sharing_domain::SharingDomain;
@@ -340,6 +342,11 @@ pub trait Device: Send {
     fn moved(&mut self, ended: &mut Vec<Moved>) -> bool {
         let _ = ended;
         false
+    }
+
+    /// How its sessions use memory of others; none where they cannot.
+    fn exports(&mut self) -> Option<&mut dyn ExportMemory> {
+        None
     }
 
     /// Why the device serves nobody any more, where it does not: what was under way has completed with

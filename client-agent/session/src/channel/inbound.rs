@@ -32,6 +32,10 @@ impl SessionChannel {
                 Ok(answer) => return self.on_memory(&mut inner, &answer),
                 Err(error) => Err(error),
             },
+            ToClient::Ipc => match decode(payload) {
+                Ok(answer) => return self.on_exchange(&mut inner, answer),
+                Err(error) => Err(error),
+            },
             ToClient::Result => decode(payload).map(|part| Event::Result(part, payload)),
             ToClient::Error => {
                 decode(payload).map(|rejected: Rejected| Event::Error(rejected.failure))
@@ -61,7 +65,9 @@ impl SessionChannel {
         if let Some(commitment) = &mut inner.commitment {
             commitment.hurry(now);
         }
+        inner.exchange.hurry(now);
         self.publish_memory(&mut inner);
+        self.publish_exchange(&mut inner);
     }
 
     /// The session's task has something to look at.
@@ -78,7 +84,9 @@ impl SessionChannel {
         let event = if flush { Event::Flush } else { Event::Tick };
         self.handle(&mut inner, event);
         self.publish_memory(&mut inner);
+        self.publish_exchange(&mut inner);
         let memory = inner.commitment.as_ref().and_then(|it| it.next_wakeup());
+        let memory = memory.into_iter().chain(inner.exchange.next_wakeup()).min();
         if memory.is_some() {
             // Those who wait for the answer look how long they have.
             inner.waiting.drain(..).for_each(Waker::wake);

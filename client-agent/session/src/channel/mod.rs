@@ -3,6 +3,7 @@
 
 mod answer;
 mod inbound;
+mod ipc;
 mod memory;
 mod offers;
 mod outbound;

@@ -17,7 +17,7 @@ use bus_schemas::{
 };
 use bytes::Bytes;
 use client_agent_core::{
-    Action, Addresses, Commitment, Event, Nanos, Outbox, OutboxSettings, PushError,
+    Action, Addresses, Commitment, Event, Exchange, Nanos, Outbox, OutboxSettings, PushError,
 };
 use tokio::sync::Notify;
 
@@ -45,6 +45,8 @@ pub struct SessionChannel {
     pub(super) driver: Driver,
     /// The worker answers offers of copies.
     pub(super) offers: bool,
+    /// Whose turn it is to ask about memory of other sessions.
+    pub(super) asks: Mutex<()>,
     pub(super) inner: Mutex<Inner>,
 }
 
@@ -87,6 +89,7 @@ impl SessionChannel {
                 state: to_worker(ToWorker::State),
                 memory: to_worker(ToWorker::Memory),
                 offer: to_worker(ToWorker::Offer),
+                ipc: to_worker(ToWorker::Ipc),
                 intent: to_leader(ToLeader::Intent(session)),
                 close: to_leader(ToLeader::Close),
                 notice: subjects.to_client(tenant, session, ToClient::Leader).into(),
@@ -97,10 +100,12 @@ impl SessionChannel {
             wake: Notify::new(),
             driver,
             offers: properties.is_some_and(|properties| properties.answers_offers),
+            asks: Mutex::new(()),
             inner: Mutex::new(Inner {
                 outbox: Outbox::new(settings),
                 addresses: Addresses::new(opened.window, quota),
                 commitment: asks.then(|| Commitment::begin(0, this_process(), !swaps())),
+                exchange: Exchange::default(),
                 actions: Vec::new(),
                 slots: HashMap::new(),
                 images: HashMap::new(),
@@ -336,6 +341,21 @@ impl SessionChannel {
         if let Some(message) = message {
             self.publish(inner, &self.addressees.memory, message.into(), None);
         }
+        self.wake_at(inner, next);
+    }
+
+    /// Asks about memory of other sessions, if a question is due.
+    pub(super) fn publish_exchange(&self, inner: &mut Inner) {
+        let message = inner.exchange.message(self.now());
+        let next = inner.exchange.next_wakeup();
+        if let Some(message) = message {
+            self.publish(inner, &self.addressees.ipc, message.into(), None);
+        }
+        self.wake_at(inner, next);
+    }
+
+    /// The session's task is to look at the clock by then.
+    fn wake_at(&self, inner: &mut Inner, next: Option<Nanos>) {
         if let Some(next) = next
             && next < inner.armed
         {

@@ -7,7 +7,7 @@ use async_nats::Subject;
 use bus::Backlog;
 use bus_schemas::{Failure, OpNumber};
 use bytes::Bytes;
-use client_agent_core::{Action, Addresses, Commitment, Nanos, Outbox};
+use client_agent_core::{Action, Addresses, Commitment, Exchange, Nanos, Outbox};
 
 use super::places::Places;
 use crate::observer::Observer;
@@ -19,6 +19,7 @@ pub(super) struct Addressees {
     pub(super) state: Subject,
     pub(super) memory: Subject,
     pub(super) offer: Subject,
+    pub(super) ipc: Subject,
     pub(super) intent: Subject,
     pub(super) close: Subject,
     pub(super) notice: Subject,
@@ -47,6 +48,8 @@ pub(super) struct Inner {
     pub(super) addresses: Addresses,
     /// What the worker lets it hold; none where that is of a build that is not asked.
     pub(super) commitment: Option<Commitment>,
+    /// Questions about memory of other sessions.
+    pub(super) exchange: Exchange,
     pub(super) actions: Vec<Action>,
     pub(super) slots: HashMap<OpNumber, Slot>,
     /// By transfer.

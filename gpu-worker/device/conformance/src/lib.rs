@@ -3,6 +3,7 @@
 
 mod answers;
 mod ended;
+mod exports;
 mod kernels;
 mod program;
 mod sharing;
@@ -108,6 +109,9 @@ pub fn run(device: &mut dyn Device) {
     device.close(two.session());
     reopened(device, hash);
     sharing::keeps_writes_apart(device, hash);
+    if device.exports().is_some() {
+        exports::are_reached(device, hash);
+    }
     match device.swap_use() {
         None => swapping::is_refused(device),
         Some(_) => swapping::moves(device),

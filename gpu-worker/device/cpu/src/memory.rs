@@ -16,6 +16,7 @@
 
 mod block;
 mod blocks;
+mod imports;
 mod moves;
 mod page;
 mod pages;
@@ -23,6 +24,7 @@ mod physical;
 
 use crate::engine::runtime::Heap;
 use crate::error::MemoryError;
+pub(crate) use imports::ExportedPages;
 pub(crate) use page::PAGE;
 pub(crate) use physical::PhysicalMemory;
 use std::collections::BTreeMap;
@@ -57,6 +59,8 @@ pub struct Memory {
     /// Where bytes from elsewhere are shown: the end of each, by where it begins. Pages of whole
     /// allocations, behind which there are none of its own.
     shown: BTreeMap<u64, u64>,
+    /// What it has of others, and others of it.
+    imports: imports::Imports,
     /// Where module variables lie, by address.
     blocks: Vec<block::Block>,
     heap: Option<Heap>,
@@ -107,6 +111,7 @@ impl Memory {
             host,
             live: Vec::new(),
             shown: BTreeMap::new(),
+            imports: imports::Imports::default(),
             blocks: Vec::new(),
             heap: None,
         })
@@ -202,7 +207,8 @@ impl Memory {
         let before = place
             .checked_sub(1)
             .is_some_and(|at| self.live[at].end > addr);
-        if before || self.live.get(place).is_some_and(|live| live.start < end) {
+        let after = self.live.get(place).is_some_and(|live| live.start < end);
+        if before || after || self.imports.overlap(addr, end) {
             return Err(occupied);
         }
         let used = self.used.checked_add(len);
@@ -226,6 +232,7 @@ impl Memory {
     pub fn free(&mut self, addr: u64) -> Result<(), MemoryError> {
         let place = self.live.partition_point(|live| live.start < addr);
         let found = self.live.get(place).filter(|live| live.start == addr);
+        let found = found.filter(|live| !self.imports.overlap(addr, live.end));
         let live = *found.ok_or(MemoryError::NotAllocated(addr))?;
         let page = |at: u64| (at - self.base) / PAGE;
         let mut from = page(live.start);

@@ -8,6 +8,7 @@
 //! is more urgent goes before what has not begun: see [`Feed`].
 
 mod driver;
+mod exports;
 mod linked;
 mod memory;
 mod properties;
@@ -19,12 +20,13 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
 use device::{
-    BlockBytes, Completion, Device, DeviceInfo, Feed, FunctionInfo, Moved, PreparedModule,
-    SharingDomain, Slice, SwapUse,
+    BlockBytes, Completion, Device, DeviceInfo, ExportMemory, Feed, FunctionInfo, Moved,
+    PreparedModule, SharingDomain, Slice, SwapUse,
 };
 use device_swap::{Away, SwapSpace};
 
 use driver::{Context, Module};
+use exports::Exports;
 use linked::Linked;
 use session::{Session, Surroundings};
 
@@ -51,6 +53,7 @@ pub struct CudaDevice {
     /// Those whose memory is not here, or on its way.
     away: Away<Session>,
     feed: Feed,
+    exports: Exports,
     /// Why its context has ended, if it has.
     lost: Option<Failure>,
     /// Since when its clock runs.
@@ -96,6 +99,7 @@ impl CudaDevice {
             sessions,
             away: Away::new(None),
             feed: Feed::default(),
+            exports: Exports::default(),
             lost: None,
             began: Instant::now(),
         })
@@ -150,8 +154,17 @@ impl CudaDevice {
                 sms: self.info.properties.sms,
                 spare: self.info.capacity.saturating_sub(self.resident()),
             };
-            if let Some(session) = self.sessions.get_mut(&id) {
-                session.refill(&surroundings, self.feed.depth(now, urgency));
+            let Some(session) = self.sessions.get_mut(&id) else {
+                continue;
+            };
+            let depth = self.feed.depth(now, urgency);
+            session.refill(&surroundings, depth);
+            while let Some(freed) = self.sessions.get_mut(&id).and_then(Session::frees) {
+                self.exports.end(id, Some(freed), &mut self.sessions);
+                if let Some(session) = self.sessions.get_mut(&id) {
+                    session.end_export(freed);
+                    session.refill(&surroundings, depth);
+                }
             }
         }
     }
@@ -225,6 +238,9 @@ impl Device for CudaDevice {
 
     fn close(&mut self, session: SessionId) {
         self.feed.closed(session);
+        // Nobody reaches what it exported before its memory goes.
+        self.exports.end(session, None, &mut self.sessions);
+        self.exports.closed(session);
         self.sessions.remove(&session);
         self.away.close(session);
     }
@@ -322,9 +338,13 @@ impl Device for CudaDevice {
             return;
         };
         let charged = leaving.resident();
-        let ready = match leaving.is_busy() {
-            false => self.away.ready(),
-            true => Err(Failure::new(
+        let ready = match (leaving.is_busy(), leaving.has_exchanged()) {
+            (false, false) => self.away.ready(),
+            (false, true) => Err(Failure::new(
+                Code::NotPinned,
+                "a session whose memory others use, or that uses theirs, stays on the device",
+            )),
+            (true, _) => Err(Failure::new(
                 Code::Protocol,
                 "a session with work under way cannot be swapped out",
             )),
@@ -355,6 +375,10 @@ impl Device for CudaDevice {
             ended.push(returned.moved);
         }
         self.away.is_moving()
+    }
+
+    fn exports(&mut self) -> Option<&mut dyn ExportMemory> {
+        Some(self)
     }
 
     fn lost(&self) -> Option<Failure> {

@@ -1,11 +1,15 @@
 //! A session's device memory: allocations at addresses its client picks, physical memory behind
 //! them in extents of whole granules that neighbouring allocations may share.
 
+mod imports;
+
 use std::collections::BTreeMap;
 
 use bus_schemas::{Code, Failure, Window};
 
 use crate::driver::{Context, Mapping};
+pub(crate) use imports::ExportedExtents;
+use imports::Imports;
 
 /// Allocations and the extents behind them.
 #[derive(Debug)]
@@ -16,6 +20,7 @@ pub(crate) struct Memory {
     allocations: BTreeMap<u64, u64>,
     /// First address -> extent.
     extents: BTreeMap<u64, Extent>,
+    imports: Imports,
     resident: u64,
 }
 
@@ -40,6 +45,7 @@ impl Memory {
             granularity,
             allocations,
             extents,
+            imports: Imports::default(),
             resident: 0,
         }
     }
@@ -55,7 +61,7 @@ impl Memory {
         (address - first < *bytes).then_some((*first, *bytes))
     }
 
-    /// Whether a range lies inside one allocation.
+    /// Whether a range lies inside one allocation, its own or an imported one.
     pub(crate) fn check(&self, address: u64, bytes: u64) -> Result<(), Failure> {
         let inside = bytes == 0
             || self.holder(address).is_some_and(|(first, size)| {
@@ -63,7 +69,7 @@ impl Memory {
                     .checked_add(bytes)
                     .is_some_and(|end| end <= first + size)
             });
-        if inside {
+        if inside || self.imports.holds(address, bytes) {
             return Ok(());
         }
         let detail = format!("{bytes} bytes at {address:#x} are not inside an allocation");
@@ -92,6 +98,11 @@ impl Memory {
         }
         let base = address - address % self.granularity;
         let limit = end.next_multiple_of(self.granularity);
+        if self.imports.overlap(base, limit) {
+            return Err(bad(format!(
+                "{bytes} bytes at {address:#x} would lie beside another session's"
+            )));
+        }
         let gaps = self.gaps(base, limit);
         for (from, to) in gaps.iter().copied() {
             match context.map(from, to - from) {

@@ -1,11 +1,12 @@
 //! One session: its stream, memory, modules, and the slices on their way.
 
 mod answers;
+mod exports;
 mod flight;
 mod ops;
 mod swapping;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bus_schemas::{Failure, ModuleHash, Op, SessionId, Window};
@@ -50,6 +51,9 @@ pub(crate) struct Session {
     waiting: VecDeque<Slice>,
     /// Slices that it will not get, and why.
     given_up: VecDeque<(Slice, Failure)>,
+    /// Allocations that others use, and the one among them that is to be freed next.
+    exported: BTreeSet<u64>,
+    frees: Option<u64>,
     failed: bool,
     /// What ended it while its memory was away.
     stopped: Option<Failure>,
@@ -104,6 +108,8 @@ impl Session {
             flights,
             waiting,
             given_up: VecDeque::new(),
+            exported: BTreeSet::new(),
+            frees: None,
             failed: false,
             stopped: None,
         })
@@ -219,6 +225,9 @@ impl Session {
         let bounded = depth != u32::MAX;
         while let Some(span) = spans.get(flight.at.0) {
             for op in span.ops().iter().skip(flight.at.1) {
+                if self.waits_for_importers(&op.op) {
+                    return false;
+                }
                 let launch = matches!(op.op, Op::Launch(_));
                 if bounded && launch && self.flying() + flight.flying() >= depth as usize {
                     return false;

@@ -6,7 +6,7 @@ mod moves;
 mod report;
 mod state;
 
-use bus_schemas::{Place, SessionId, Tenant, invariant};
+use bus_schemas::{Code, Failure, Place, SessionId, Tenant, invariant};
 
 use super::Pager;
 use crate::Nanos;
@@ -52,6 +52,32 @@ impl Pager {
         if let Some(memory) = self.sessions.get_mut(&session) {
             memory.swap.pinned = true;
         }
+    }
+
+    /// Others are to use a session's memory, or it theirs: it must not be swapped out any more. That holds
+    /// only while those that may not leave fit beside the largest of the others.
+    ///
+    /// # Errors
+    /// [`Code::NotPinned`] where they would not, and nothing is changed.
+    pub fn keep(&mut self, session: SessionId) -> Result<(), Failure> {
+        let before = self.pinned();
+        let Some(memory) = self.sessions.get_mut(&session) else {
+            return Err(Failure::new(Code::SessionGone, "the session has ended"));
+        };
+        let was = std::mem::replace(&mut memory.swap.pinned, true);
+        if !self.is_overcommitted() {
+            return Ok(());
+        }
+        let now = self.pinned();
+        if now.contains(&session) && before.iter().all(|id| now.contains(id)) {
+            return Ok(());
+        }
+        if let Some(memory) = self.sessions.get_mut(&session) {
+            memory.swap.pinned = was;
+        }
+        let why = "memory is overcommitted, and what may not be swapped out would not fit beside another \
+                   session: others cannot use this session's memory";
+        Err(Failure::new(Code::NotPinned, why))
     }
 
     /// The tenants whose sessions are never swapped out.

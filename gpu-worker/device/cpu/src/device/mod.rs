@@ -6,6 +6,7 @@
 //! urgent runs, a session that is likely to come back at once is waited for: see [`Feed`].
 
 mod cache;
+mod exports;
 mod failure;
 mod launched;
 mod launches;
@@ -24,10 +25,11 @@ use crate::shared::{Store, StoreKeeper};
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
 use device::{
-    Compiler, Completion, Device, DeviceInfo, Feed, HostKeeper, Interrupt, Keeper, Moved,
-    PreparedModule, Recharged, SharingDomain, Slice, SwapUse, Unwatched,
+    Compiler, Completion, Device, DeviceInfo, ExportMemory, Feed, HostKeeper, Interrupt, Keeper,
+    Moved, PreparedModule, Recharged, SharingDomain, Slice, SwapUse, Unwatched,
 };
 use device_swap::Away;
+use exports::Exports;
 pub use model::DeviceModel;
 use session::{Advance, Session, Sessions};
 use sharing::{Shares, Sharing};
@@ -86,6 +88,7 @@ pub struct CpuDevice {
     /// help.
     store: Option<Arc<Store>>,
     sharing: RefCell<Sharing>,
+    exports: RefCell<Exports>,
     /// Sessions that have slices, in turn.
     turn: VecDeque<SessionId>,
     feed: Feed,
@@ -129,6 +132,7 @@ impl CpuDevice {
             away: Away::new(None),
             store,
             sharing: RefCell::default(),
+            exports: RefCell::default(),
             turn: VecDeque::new(),
             feed: Feed::default(),
             interrupt: Arc::default(),
@@ -206,6 +210,7 @@ impl CpuDevice {
             began: self.began,
             spares: &self.spares,
             sharing: &self.sharing,
+            exports: &self.exports,
             neighbours: &self.sessions,
         };
         let advance = session.advance(&run);
@@ -255,6 +260,8 @@ impl Device for CpuDevice {
     }
 
     fn close(&mut self, session: SessionId) {
+        // Nobody reaches what it exported before its pages go.
+        self.exports.get_mut().closed(session, &self.sessions);
         // What it shows goes before it is said that nobody shows it.
         if let Some(closed) = self.sessions.remove(&session) {
             closed.into_inner().drop_launch();
@@ -384,5 +391,9 @@ impl Device for CpuDevice {
 
     fn swap_use(&self) -> Option<SwapUse> {
         self.away.used()
+    }
+
+    fn exports(&mut self) -> Option<&mut dyn ExportMemory> {
+        Some(self)
     }
 }

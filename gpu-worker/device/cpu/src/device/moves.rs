@@ -228,6 +228,11 @@ impl Session {
             return Err(not_allocated());
         }
         let bytes = self.memory.allocated(address).ok_or_else(not_allocated)?;
+        if self.memory.is_exported(address) {
+            let mut exports = run.exports.borrow_mut();
+            exports.freed(self.id(), address, run.neighbours);
+            self.memory.end_export(address);
+        }
         if bytes > FREED {
             // A large allocation's pages go first: all at once they take milliseconds.
             let step = in_pieces(run, &mut progress.moved, (bytes, FREED), |offset, len| {

@@ -41,6 +41,7 @@ pub(super) fn of(threads: usize, memory: u64) -> DeviceProperties {
         block_shared_reserved: 0,
         answers_memory: false,
         answers_offers: false,
+        answers_ipc: false,
         sm_shared: SHARED_LIMIT as u32,
         block_registers: REGISTERS,
         sm_registers: REGISTERS,

@@ -1,5 +1,6 @@
 //! One session: its memory, its modules, its slices and the launch it is in.
 
+use super::exports::Exports;
 use super::failure::memory_failure;
 use super::launched::{Launched, Streak};
 use super::sharing::{Guest, Shares, Sharing};
@@ -41,6 +42,8 @@ pub(super) struct Run<'d> {
     pub(super) spares: &'d Mutex<Spares>,
     /// What sessions share, and the others of them.
     pub(super) sharing: &'d RefCell<Sharing>,
+    /// What sessions let others use.
+    pub(super) exports: &'d RefCell<Exports>,
     pub(super) neighbours: &'d Sessions,
 }
 
@@ -150,6 +153,10 @@ impl Session {
             printed: Printed::default(),
             fault: None,
         })
+    }
+
+    pub(super) fn id(&self) -> SessionId {
+        self.id
     }
 
     pub(super) fn is_idle(&self) -> bool {

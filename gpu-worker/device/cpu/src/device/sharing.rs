@@ -150,6 +150,19 @@ impl Sharing {
         }
     }
 
+    /// All of a range is the session's own from now on, with the bytes that it has. Gives whether the host
+    /// did that everywhere.
+    pub(super) fn keep_apart(&mut self, guest: &mut Guest<'_>, range: Range<u64>) -> bool {
+        for (address, unit) in self.book.within(guest.id, range.clone()) {
+            if !guest.memory.own(address, unit.bytes, &mut self.spare) {
+                return false;
+            }
+            self.leave(guest.id, address);
+        }
+        self.parted.freed(guest.id, range);
+        true
+    }
+
     /// The session has freed the allocation that was there: no page of it is shown any more.
     pub(super) fn freed(&mut self, id: SessionId, range: Range<u64>) {
         for (address, _) in self.book.within(id, range.clone()) {

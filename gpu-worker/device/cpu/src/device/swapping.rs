@@ -34,9 +34,13 @@ impl CpuDevice {
         };
         let session = session.get_mut();
         let charged = session.resident(self.sharing.get_mut());
-        let ready = match session.is_idle() {
-            true => self.away.ready(),
-            false => Err(Failure::new(
+        let ready = match (session.is_idle(), session.memory.has_exchanged()) {
+            (true, false) => self.away.ready(),
+            (true, true) => Err(Failure::new(
+                Code::NotPinned,
+                "a session whose memory others use, or that uses theirs, stays on the device",
+            )),
+            (false, _) => Err(Failure::new(
                 Code::Protocol,
                 "a session with work under way cannot be swapped out",
             )),

@@ -23,10 +23,10 @@ impl Memory {
         shown.map(|(start, end)| (*start, end - start)).collect()
     }
 
-    /// Whether something is shown in a range.
+    /// Whether something is shown in a range, or lies there that was imported.
     pub(crate) fn shows(&self, addr: u64, end: u64) -> bool {
         let before = self.shown.range(..end).next_back();
-        before.is_some_and(|(_, until)| *until > addr)
+        before.is_some_and(|(_, until)| *until > addr) || self.imports.overlap(addr, end)
     }
 
     /// Maps this session's own pages, of zeros, in the place of all that is shown in a range; nothing
@@ -80,7 +80,11 @@ impl Memory {
         let Ok(offset) = libc::off_t::try_from(offset) else {
             return false;
         };
-        if !self.is_whole(addr, bytes) || self.shows(addr, addr + bytes) {
+        let end = addr + bytes;
+        if !self.is_whole(addr, bytes)
+            || self.shows(addr, end)
+            || self.imports.is_exported(addr, end)
+        {
             return false;
         }
         // SAFETY: `is_whole` checked the range, which is this value's own; the mapping is private,

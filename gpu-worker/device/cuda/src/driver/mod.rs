@@ -242,6 +242,35 @@ impl Context {
     /// Maps fresh physical memory at reserved, unmapped addresses.
     pub(crate) fn map(&self, base: u64, size: u64) -> Result<Mapping, Failure> {
         let (mut handle, properties) = (0, self.properties());
+        let bytes = size as usize;
+        // SAFETY: pointers to locals that outlive the call.
+        unsafe {
+            let created = sys::cuMemCreate(&raw mut handle, bytes, &raw const properties, 0);
+            check(created, "allocating device memory")?;
+        }
+        self.map_handle(base, size, handle)
+    }
+
+    /// Maps the physical memory that is mapped at another address, `size` bytes of it and all there is, at
+    /// reserved, unmapped addresses as well.
+    pub(crate) fn map_again(&self, base: u64, size: u64, other: u64) -> Result<Mapping, Failure> {
+        let mut handle = 0;
+        // SAFETY: an out-pointer to a local; the handle is counted once more, and released with the mapping.
+        let retained = unsafe {
+            let at = ptr::without_provenance_mut(other as usize);
+            sys::cuMemRetainAllocationHandle(&raw mut handle, at)
+        };
+        check(retained, "finding device memory")?;
+        self.map_handle(base, size, handle)
+    }
+
+    /// Maps physical memory, which is the mapping's from here on.
+    fn map_handle(
+        &self,
+        base: u64,
+        size: u64,
+        handle: sys::CUmemGenericAllocationHandle,
+    ) -> Result<Mapping, Failure> {
         let access = sys::CUmemAccessDesc {
             location: self.location(),
             flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
@@ -250,8 +279,6 @@ impl Context {
         // SAFETY: pointers to locals that outlive the calls; the range is reserved by the session
         // and not mapped, and both base and size are multiples of the granularity.
         unsafe {
-            let created = sys::cuMemCreate(&raw mut handle, bytes, &raw const properties, 0);
-            check(created, "allocating device memory")?;
             let mapped = sys::cuMemMap(base, bytes, 0, handle, 0);
             if let Err(failure) = check(mapped, "mapping device memory") {
                 sys::cuMemRelease(handle);

@@ -165,7 +165,7 @@ impl<P: ClientProgram> Runner<P> {
                 }
             }
             // The simulated programs do not ask for memory before they allocate it.
-            ToClient::Memory => {}
+            ToClient::Memory | ToClient::Ipc => {}
             ToClient::Error => {
                 if let Ok(rejected) = decode::<Rejected>(bytes) {
                     self.event(io, names, Event::Error(rejected.failure));

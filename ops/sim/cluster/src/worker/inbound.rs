@@ -65,7 +65,7 @@ impl<D: SimDevice> WorkerNode<D> {
             }
             // The simulated programs do not ask for memory before they allocate it, and send all bytes of
             // their copies.
-            ToWorker::Memory | ToWorker::Offer => {}
+            ToWorker::Memory | ToWorker::Offer | ToWorker::Ipc => {}
             ToWorker::Data => {
                 if let Ok(chunk) = decode::<DataChunk<'_>>(bytes) {
                     self.chunk(io, tenant, session, &chunk);
