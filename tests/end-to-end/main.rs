@@ -17,6 +17,7 @@ mod errors;
 mod failover;
 mod faults;
 mod guest;
+mod ipc;
 mod last_release;
 mod leftovers;
 mod load;

@@ -13,7 +13,7 @@ use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, BeatAction, Event, OpenAction, StartAction};
 
 use super::actor::{GpuWorker, Incoming};
-use super::device_thread::Command;
+use super::device_command::Command;
 use super::pager::PagerMessage;
 use super::session_buffers::{KeptResult, SessionBuffers, Staging, StartedSlice};
 use super::stager::Job;

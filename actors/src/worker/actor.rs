@@ -25,7 +25,8 @@ use gpu_worker_core::{
 use tokio::sync::oneshot;
 
 use super::copy_chunks::CopyChunks;
-use super::device_thread::{Command, DeviceThread};
+use super::device_command::Command;
+use super::device_thread::DeviceThread;
 use super::evidence::Evidence;
 use super::names::{Module, Names};
 use super::pager::{PagerMessage, VramPager};

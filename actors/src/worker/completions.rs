@@ -12,7 +12,7 @@ use gpu_worker_core::sequencer::{CompletedEvent, Event};
 
 use super::actor::{Answers, GpuWorker, Incoming};
 use super::device_event::DeviceEvent;
-use super::device_thread::EventsReady;
+use super::device_event::EventsReady;
 use super::pager::{PagerMessage, SliceUsage};
 use super::session_buffers::StartedSlice;
 

@@ -9,8 +9,8 @@ use bus_schemas::{Code, ExportPlace, Failure, SessionId};
 use device::{Completion, Device, Interrupt};
 use gpu_worker_core::exports::DeviceAction;
 
-use super::device_event::DeviceEvent;
-use super::device_thread::{Command, EventSender};
+use super::device_command::Command;
+use super::device_event::{DeviceEvent, EventSender};
 
 /// Longest stretch of device work between two looks at the commands.
 const BUDGET: Duration = Duration::from_micros(100);

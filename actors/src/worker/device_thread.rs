@@ -1,65 +1,22 @@
 //! The device's thread: it owns the device and serves nothing but it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::compiler::{CompileLimits, CompilerThreads};
-use super::device_event::DeviceEvent;
+use super::device_command::Command;
+use super::device_event::{DeviceEvent, EventSender, EventsReady, Polling};
 use super::device_loop::DeviceLoop;
 use actix::Recipient;
-use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Tenant, Window};
-use device::{Compiler, Device, DeviceInfo, Interrupt, Keeper, SharingDomain, Slice, SwapUse};
-use gpu_worker_core::exports::DeviceAction;
+use bus_schemas::{Code, Failure, Spares};
+use device::{Compiler, Device, DeviceInfo, Interrupt, Keeper, SwapUse};
 
 /// Commands on their way to the thread.
 const COMMANDS: usize = 1_024;
-
-/// What the device is to do.
-pub(super) enum Command {
-    Open(SessionId, Window, Option<SharingDomain>),
-    /// Ends what the session has under way: see [`Device::stop`].
-    Stop(SessionId, Failure),
-    Close(SessionId),
-    /// Prepare an image for a tenant.
-    Prepare(Tenant, ModuleHash, Arc<[u8]>),
-    /// Give an image up that is not prepared yet.
-    Cancel(ModuleHash),
-    Forget(ModuleHash),
-    Submit(Slice),
-    /// Move a session's memory to the swap space, or back: see [`Device::swap_out`].
-    SwapOut(SessionId),
-    SwapIn(SessionId),
-    /// Something about memory that sessions use of one another: see [`device::ExportMemory`].
-    Exchange(SessionId, DeviceAction),
-    /// Something is likely to come soon.
-    Wake,
-}
-
-impl Command {
-    /// How what runs is interrupted for it: `None` for at once, else if it is less urgent.
-    fn urgency(&self) -> Option<u8> {
-        match self {
-            Self::Submit(slice) => Some(slice.priority),
-            Self::Open(..) | Self::Stop(..) | Self::Close(_) | Self::Prepare(..) => None,
-            Self::SwapOut(_) | Self::SwapIn(_) | Self::Exchange(..) => None,
-            Self::Forget(_) | Self::Cancel(_) | Self::Wake => Some(u8::MAX),
-        }
-    }
-}
-
-/// Wakes the actor: there are events to take.
-pub(super) struct EventsReady;
-
-impl actix::Message for EventsReady {
-    type Result = ();
-}
-
-/// Whether the actor polls for events by itself, so that nobody need wake it.
-type Polling = Arc<AtomicBool>;
 
 /// Makes the device on the thread that will own it.
 pub type MakeDevice = Box<dyn FnOnce() -> Result<Box<dyn Device>, Failure> + Send>;
@@ -248,26 +205,5 @@ impl Drop for DeviceThread {
     fn drop(&mut self) {
         // The thread ends once it sees this; a long kernel it runs is not waited for.
         self.commands = None;
-    }
-}
-
-/// The way of events to the actor, which it wakes.
-#[derive(Clone)]
-pub(super) struct EventSender {
-    events: Sender<DeviceEvent>,
-    polling: Polling,
-    actor: Recipient<EventsReady>,
-}
-
-impl EventSender {
-    pub(super) fn send(&self, events: &mut Vec<DeviceEvent>) {
-        for event in events.drain(..) {
-            // The actor is gone; the command channel's end follows.
-            let _ = self.events.send(event);
-        }
-        if !self.polling.load(Ordering::SeqCst) {
-            // A full mailbox has such a message in it already, or the actor is gone.
-            let _ = self.actor.try_send(EventsReady);
-        }
     }
 }

@@ -12,7 +12,7 @@ use gpu_worker_core::dispatch::{
 use gpu_worker_core::{ImageTable, Sequencer};
 
 use super::actor::GpuWorker;
-use super::device_thread::Command;
+use super::device_command::Command;
 use super::names::{Module, Names};
 use super::pager::{Admitted, PagerMessage};
 use super::session_buffers::{SessionBuffers, Staging};

@@ -9,7 +9,7 @@ use gpu_worker_core::images::{Answered, Arrival, ImageState, Released};
 use gpu_worker_core::sequencer::Event;
 
 use super::actor::{GpuWorker, Incoming};
-use super::device_thread::Command;
+use super::device_command::Command;
 use super::names::Module;
 use super::stager::Finished;
 

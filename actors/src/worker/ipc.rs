@@ -6,7 +6,7 @@ use bus_schemas::{IpcAction, IpcRequest, MessageError, SessionId, Tenant, decode
 use gpu_worker_core::exports::ExportAction;
 
 use super::actor::GpuWorker;
-use super::device_thread::Command;
+use super::device_command::Command;
 use super::pager::{MemoryKept, PagerMessage};
 
 impl GpuWorker {

@@ -13,6 +13,7 @@ mod actor;
 mod compiler;
 mod completions;
 mod copy_chunks;
+mod device_command;
 mod device_event;
 mod device_loop;
 mod device_thread;

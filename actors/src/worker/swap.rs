@@ -9,7 +9,7 @@ use gpu_worker_core::pager::{self, MoveEnded, SwapAction};
 use gpu_worker_core::sequencer::Event;
 
 use super::actor::{GpuWorker, Incoming};
-use super::device_thread::Command;
+use super::device_command::Command;
 use super::pager::{PagerMessage, SwapOrder};
 
 impl Handler<SwapOrder> for GpuWorker {

@@ -132,6 +132,8 @@ impl Properties {
             // cooperative launches, registering host memory, mapping memory at reserved addresses,
             // memory pools.
             15 | 19 | 31 | 40 | 41 | 78 | 79 | 80 | 83 | 90 | 95 | 99 | 102 | 115 => 1,
+            // Memory and events of other processes: names of memory as files, events.
+            103 | 125 => i32::from(device.answers_ipc),
             // Everything else there is: no.
             17..=161 => 0,
             _ => return None,

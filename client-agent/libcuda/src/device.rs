@@ -13,6 +13,7 @@ use crate::abi::Handle;
 use crate::attribute::Properties;
 use crate::context::Context;
 use crate::held::Held;
+use crate::ipc::Ipc;
 use crate::lock::lock;
 use crate::managed::Managed;
 use crate::mirror::Mirrors;
@@ -34,6 +35,7 @@ pub(crate) struct Device {
     pub(crate) managed: Managed,
     held: Held,
     pub(crate) pools: Pools,
+    pub(crate) ipc: Ipc,
     session: RwLock<Arc<Session>>,
     /// Whether some module's variables lie outside of the window.
     elsewhere: AtomicBool,
@@ -59,6 +61,7 @@ impl Device {
             managed: Managed::default(),
             held: Held::default(),
             pools: Pools::default(),
+            ipc: Ipc::default(),
             session: RwLock::new(Arc::new(session)),
             elsewhere: AtomicBool::new(false),
             reserved: Mutex::default(),
@@ -180,6 +183,7 @@ impl Device {
     pub(crate) fn free(&self, address: u64) -> Result {
         // Before it is free: another thread may be given it then.
         self.held.remove(address);
+        lock(&self.ipc.exported).remove(&address);
         self.pools.free(address);
         self.with(|session| {
             if self.managed.free(session, &self.mirrors, address)? {

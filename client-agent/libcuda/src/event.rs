@@ -14,6 +14,9 @@ use crate::{event_times, work};
 /// The flag of an event that takes no time.
 pub(crate) const DISABLE_TIMING: u32 = 2;
 
+/// The flag of an event of several processes.
+pub(crate) const INTERPROCESS: u32 = 4;
+
 /// An event.
 #[derive(Debug)]
 pub(crate) struct Event {
@@ -69,7 +72,11 @@ pub(crate) fn record(event: Handle<Event>, stream: Handle<Stream>) -> Result {
         }
         let op = device.with(|session| session.record(event.number, number, event.is_timed()))?;
         event.op.store(op, Ordering::Relaxed);
-        Ok(())
+        match event.flags & INTERPROCESS {
+            0 => Ok(()),
+            // For other processes it is reached when this returns.
+            _ => work::sync_through(device, op),
+        }
     })?
 }
 

@@ -8,7 +8,6 @@ use std::sync::Mutex;
 
 use client_session::Session;
 
-use crate::device::Device;
 use crate::lock::lock;
 use crate::mirror::Mirrors;
 use crate::status::{Result, Status};
@@ -102,19 +101,19 @@ impl Managed {
         Ok(address)
     }
 
-    /// Has a variable of a module's be managed: the program has the same bytes at the same address.
+    /// Has a variable of a module's be managed: the program has the same bytes at the same address, which is
+    /// in the session's window or `reserved` beside it.
     pub(crate) fn adopt(
         &self,
         session: &Session,
-        device: &Device,
-        address: u64,
-        bytes: u64,
+        mirrors: &Mirrors,
+        (address, bytes): (u64, u64),
+        reserved: bool,
     ) -> Result {
         if self.holds(address) {
             return Ok(());
         }
-        let mirrors = &device.mirrors;
-        let pages = match device.has_reserved(address, bytes) {
+        let pages = match reserved {
             true => Pages::around(address, bytes),
             false => Pages::of(session, address, bytes),
         };

@@ -2,19 +2,31 @@
 //!
 //! A worker's memory has one address, and so does a piece of memory here: it is allocated where it is
 //! mapped, when it is. A second address at the same time, or another one later, is refused in words.
+//!
+//! A piece that is exported before it is mapped, and one that comes from another process, has its memory
+//! somewhere else: at an address of its own, which nobody else sees, or in the other process. It is mapped by
+//! an import, at as many addresses as the program likes.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
+use bus_schemas::ExportPlace;
+
 use crate::abi::Handle;
 use crate::device::Device;
+use crate::exchange;
 use crate::handle::{Object, table};
+use crate::ipc::Name;
 use crate::lock::lock;
+use crate::process::process;
 use crate::status::{Result, Status, note};
 
 /// Pieces of memory, addresses and reserved ranges are multiples of this.
 pub(crate) const GRAIN: u64 = 2 << 20;
+
+/// The kind of handles for other processes that there is: a file descriptor.
+pub(crate) const SHARED: c_int = 1;
 
 /// A piece of memory.
 #[derive(Debug)]
@@ -31,11 +43,44 @@ pub(crate) struct Physical {
 struct State {
     /// The program's own references.
     references: u32,
-    /// Whether it has ever had an address.
-    was_mapped: bool,
+    /// Where its memory is.
+    home: Home,
 }
 
-impl Physical {}
+/// Where a piece's memory is.
+#[derive(Debug, Clone, Copy, Default)]
+enum Home {
+    /// It has none yet.
+    #[default]
+    None,
+    /// Where it is mapped; or was, and the memory is gone.
+    Mapped(u64, Option<Name>),
+    /// At an address of its own, exported by this name.
+    Own(u64, Name),
+    /// In another process.
+    Other(Name, ExportPlace),
+}
+
+impl Physical {
+    /// The whole of it, as whoever imports it needs to know.
+    fn whole(&self) -> ExportPlace {
+        ExportPlace {
+            bytes: self.bytes,
+            before: 0,
+            span: self.bytes,
+        }
+    }
+
+    fn of(device: &Device, bytes: u64, shared: c_int, home: Home) -> Self {
+        let references = 1;
+        Self {
+            device: device.ordinal,
+            bytes,
+            shared,
+            state: Mutex::new(State { references, home }),
+        }
+    }
+}
 
 table!(Physical, INVALID_VALUE);
 
@@ -52,7 +97,7 @@ pub(crate) fn create(device: &Device, bytes: u64, shared: c_int) -> Result<Handl
     let mut waiting = 0;
     // Those without an address have no memory yet, and are to find it when they are mapped.
     Physical::table().which(|piece| {
-        if piece.device == device.ordinal && !lock(&piece.state).was_mapped {
+        if piece.device == device.ordinal && matches!(lock(&piece.state).home, Home::None) {
             waiting += piece.bytes;
         }
         false
@@ -61,15 +106,77 @@ pub(crate) fn create(device: &Device, bytes: u64, shared: c_int) -> Result<Handl
     if bytes > left.saturating_sub(waiting) {
         return Err(Status::OUT_OF_MEMORY);
     }
-    Ok(Physical::table().add(Physical {
-        device: device.ordinal,
-        bytes,
-        shared,
-        state: Mutex::new(State {
-            references: 1,
-            was_mapped: false,
-        }),
-    }))
+    let piece = Physical::of(device, bytes, shared, Home::None);
+    Ok(Physical::table().add(piece))
+}
+
+/// A piece that another process has exported by this name.
+pub(crate) fn import(device: &Device, name: Name) -> Result<Handle<Physical>> {
+    if device.with(|session| name.is_of(session)) {
+        // This process has it already: under the handle that it was exported from.
+        return Physical::table()
+            .which(|piece| lock(&piece.state).home.name() == Some(name))
+            .into_iter()
+            .find(|handle| retained(*handle).is_ok())
+            .ok_or(Status::INVALID_HANDLE);
+    }
+    let place = exchange::find(device, name)?;
+    if place.before != 0 || !place.bytes.is_multiple_of(GRAIN) {
+        return Err(Status::INVALID_HANDLE);
+    }
+    let piece = Physical::of(device, place.bytes, SHARED, Home::Other(name, place));
+    Ok(Physical::table().add(piece))
+}
+
+fn retained(handle: Handle<Physical>) -> Result {
+    let piece = piece(handle)?;
+    lock(&piece.state).references += 1;
+    Ok(())
+}
+
+impl Home {
+    /// By what other processes know it.
+    fn name(&self) -> Option<Name> {
+        match self {
+            Self::None => None,
+            Self::Mapped(_, name) => *name,
+            Self::Own(_, name) | Self::Other(name, _) => Some(*name),
+        }
+    }
+}
+
+/// The name of a piece for other processes. One without memory gets it now, at an address of its own.
+pub(crate) fn export(device: &Device, handle: Handle<Physical>) -> Result<Name> {
+    let piece = piece(handle)?;
+    let mut state = lock(&piece.state);
+    if let Some(name) = state.home.name() {
+        return Ok(name);
+    }
+    let name = Name::new(&device.session());
+    state.home = match state.home {
+        Home::Mapped(address, _) if is_mapped(address, piece.bytes) => {
+            exchange::patiently(device, |session| {
+                session.channel().export(name.key, address)
+            })?;
+            Home::Mapped(address, Some(name))
+        }
+        Home::None => {
+            let room = device.with(|session| session.channel().reserve(piece.bytes, GRAIN))?;
+            let made = device.with(|session| session.channel().map(room, piece.bytes));
+            if let Err(error) = made {
+                device.with(|session| session.channel().unreserve(room))?;
+                return Err(error.into());
+            }
+            exchange::patiently(device, |session| session.channel().export(name.key, room))?;
+            Home::Own(room, name)
+        }
+        _ => {
+            let why = "memory of cuMemCreate that was mapped and unmapped is gone here";
+            note(Status::NOT_SUPPORTED, why.into());
+            return Err(Status::NOT_SUPPORTED);
+        }
+    };
+    state.home.name().ok_or(Status::UNKNOWN)
 }
 
 /// The piece of a handle.
@@ -87,7 +194,19 @@ pub(crate) fn release(handle: Handle<Physical>) -> Result {
     let is_last = state.references == 0;
     drop(state);
     if is_last && !lock(&MAPPED).values().any(|(of, _)| *of == handle) {
-        handle.remove()?;
+        end(handle, &piece)?;
+    }
+    Ok(())
+}
+
+/// Nobody refers to a piece any more, nor is it mapped: its own memory is freed.
+fn end(handle: Handle<Physical>, piece: &Physical) -> Result {
+    handle.remove()?;
+    let home = lock(&piece.state).home;
+    if let Home::Own(room, _) = home {
+        let device = &process()?.devices[piece.device];
+        device.with(|session| session.channel().unmap(room))?;
+        device.with(|session| session.channel().unreserve(room))?;
     }
     Ok(())
 }
@@ -110,13 +229,25 @@ pub(crate) fn retain(address: u64) -> Result<Handle<Physical>> {
 pub(crate) fn map(device: &Device, address: u64, handle: Handle<Physical>) -> Result {
     let piece = piece(handle)?;
     let mut state = lock(&piece.state);
-    if state.was_mapped {
-        let why = "memory of cuMemCreate has one address here: it cannot be mapped at a second one";
-        note(Status::NOT_SUPPORTED, why.into());
-        return Err(Status::NOT_SUPPORTED);
+    let imported = |name: Name, place| {
+        exchange::patiently(device, |session| {
+            session.channel().import(name.key, address, place)
+        })
+    };
+    match state.home {
+        Home::None => {
+            device.with(|session| session.channel().map(address, piece.bytes))?;
+            state.home = Home::Mapped(address, None);
+        }
+        Home::Mapped(..) => {
+            let why = "memory of cuMemCreate that was not exported has one address here: it cannot be mapped \
+                       at a second one";
+            note(Status::NOT_SUPPORTED, why.into());
+            return Err(Status::NOT_SUPPORTED);
+        }
+        Home::Own(_, name) => imported(name, piece.whole())?,
+        Home::Other(name, place) => imported(name, place)?,
     }
-    device.with(|session| session.channel().map(address, piece.bytes))?;
-    state.was_mapped = true;
     drop(state);
     lock(&MAPPED).insert(address, (handle, piece));
     Ok(())
@@ -127,11 +258,23 @@ pub(crate) fn unmap(device: &Device, address: u64, bytes: u64) -> Result {
     let mut mapped = lock(&MAPPED);
     let whole = covered(&mapped, address, bytes).ok_or(Status::INVALID_VALUE)?;
     for start in whole {
-        device.with(|session| session.channel().unmap(start))?;
-        if let Some((handle, piece)) = mapped.remove(&start)
-            && lock(&piece.state).references == 0
-        {
-            handle.remove()?;
+        let Some((handle, piece)) = mapped.get(&start).cloned() else {
+            continue;
+        };
+        let (home, references) = {
+            let state = lock(&piece.state);
+            (state.home, state.references)
+        };
+        match home {
+            Home::Own(..) | Home::Other(..) => {
+                exchange::patiently(device, |session| session.channel().drop_import(start))?;
+            }
+            _ => device.with(|session| session.channel().unmap(start))?,
+        }
+        mapped.remove(&start);
+        let elsewhere = mapped.values().any(|(of, _)| *of == handle);
+        if references == 0 && !elsewhere {
+            end(handle, &piece)?;
         }
     }
     Ok(())

@@ -119,7 +119,7 @@ impl Exports {
                 self.export((tenant, session), (key, address), counts.0)
             }
             (IpcAction::Import { key, address }, Ok(())) => {
-                let import = self.import((tenant, session), key, counts.1);
+                let import = self.import(tenant, key, counts.1);
                 import.map(|export| Ok(DeviceAction::Import { export, address }))
             }
         };
@@ -165,18 +165,9 @@ impl Exports {
         Ok(Ok(DeviceAction::Export { export, address }))
     }
 
-    fn import(
-        &self,
-        (tenant, session): (&Tenant, SessionId),
-        key: ExportKey,
-        imports: usize,
-    ) -> Result<u64, Failure> {
+    fn import(&self, tenant: &Tenant, key: ExportKey, imports: usize) -> Result<u64, Failure> {
         let found = self.exported.get(&(tenant.clone(), key));
         let found = found.filter(|it| it.place.is_some()).ok_or_else(unknown)?;
-        if found.session == session {
-            let why = "a session does not import what it exported itself";
-            return Err(Failure::new(Code::BadAddress, why));
-        }
         match imports < limits::EXPORTS {
             true => Ok(found.export),
             false => Err(too_many()),

@@ -22,10 +22,10 @@ pub trait ExportMemory {
     ) -> Result<ExportPlace, Failure>;
 
     /// The first byte of what was exported is at `address` of `session` as well from now on. The session has
-    /// nothing in the room that [`ExportPlace`] asks for.
+    /// nothing in the room that [`ExportPlace`] asks for. It may be the owner: it has it twice then.
     ///
     /// # Errors
-    /// When the export is gone or the session's own, the room is not free or not in the window, or a
+    /// When the export is gone, the room is not free or not in the window, or a
     /// session's memory is not on the device just now; that is retryable.
     fn import(&mut self, session: SessionId, address: u64, export: u64) -> Result<(), Failure>;
 

@@ -8,7 +8,7 @@ use crate::abi::{Handle, Out};
 use crate::capture::{self, or_capture};
 use crate::current_context::current;
 use crate::device::Device;
-use crate::event::{Event, record};
+use crate::event::{DISABLE_TIMING, Event, INTERPROCESS, record};
 use crate::graph::Work;
 use crate::guard::api;
 use crate::handle::Object;
@@ -60,7 +60,10 @@ fn elapsed(start: Handle<Event>, end: Handle<Event>) -> Result<f32> {
 api! {
     fn cuEventCreate(event: Out<'_, Handle<Event>>, flags: c_uint) {
         let (_, context) = current()?;
-        event.put_made(|| Ok(Event::table().add(Event::new(flags, context.device))))
+        event.put_made(|| match flags & INTERPROCESS != 0 && flags & DISABLE_TIMING == 0 {
+            true => Err(Status::INVALID_VALUE),
+            false => Ok(Event::table().add(Event::new(flags, context.device))),
+        })
     }
 
     fn cuEventDestroy_v2(event: Handle<Event>) also cuEventDestroy => event.remove();

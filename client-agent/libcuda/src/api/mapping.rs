@@ -1,6 +1,9 @@
 //! Memory that is mapped at reserved addresses.
 
 use std::ffi::{c_int, c_ulonglong, c_void};
+use std::fs::File;
+use std::os::fd::{FromRawFd, IntoRawFd};
+use std::os::unix::fs::FileExt;
 
 use super::advice::{DEVICE, Location};
 use super::device::device;
@@ -8,16 +11,17 @@ use super::memory::range;
 use crate::abi::{Count, Handle, In, List, Out};
 use crate::current_context::current_device;
 use crate::device::Device;
+use crate::exchange;
 use crate::guard::api;
-use crate::physical::{self, GRAIN, Physical};
-use crate::process::holder;
+use crate::ipc::{NAME, Name};
+use crate::physical::{self, GRAIN, Physical, SHARED};
+use crate::process::{holder, process};
 use crate::status::{Result, Status, note};
 
 /// Memory that stays where it is.
 const PINNED: c_int = 1;
-/// Memory that may be exported as a file descriptor. PyTorch's expandable segments ask for that whether they
-/// export or not: it is refused when it comes to it.
-const FILE_DESCRIPTOR: c_int = 1;
+/// What begins a file that names a piece of memory.
+const PIECE: [u8; 8] = *b"WLIPCVMM";
 /// Reading and writing.
 const BOTH: c_int = 3;
 
@@ -61,7 +65,7 @@ fn wanted(properties: &In<'_, Properties>) -> Result<&'static Device> {
         return Err(Status::INVALID_VALUE);
     }
     let device = located(properties.location)?;
-    if properties.shared & !FILE_DESCRIPTOR != 0 {
+    if properties.shared & !SHARED != 0 {
         return unsupported("memory of cuMemCreate has no such handles for other processes");
     }
     Ok(device)
@@ -70,6 +74,33 @@ fn wanted(properties: &In<'_, Properties>) -> Result<&'static Device> {
 /// The device in whose window an address lies.
 fn device_of(address: u64) -> Result<&'static Device> {
     holder(address)?.ok_or(Status::INVALID_VALUE)
+}
+
+/// A file that has a name for other processes, which cannot be changed any more.
+fn named(name: &[u8; NAME]) -> std::io::Result<File> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the file's name is a C string.
+    let made = unsafe { libc::memfd_create(c"warploom-memory".as_ptr(), flags) };
+    if made < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made and is nobody else's.
+    let file = unsafe { File::from_raw_fd(made) };
+    file.write_all_at(name, 0)?;
+    let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
+    // SAFETY: the descriptor is ours.
+    match unsafe { libc::fcntl(made, libc::F_ADD_SEALS, seals) } {
+        0 => Ok(file),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// What a file of the program's has, if it has as much as a name.
+fn read(file: c_int) -> Option<[u8; NAME]> {
+    let mut name = [0; NAME];
+    // SAFETY: the buffer is as long as said; a number that is no descriptor is refused.
+    let got = unsafe { libc::pread(file, name.as_mut_ptr().cast(), NAME, 0) };
+    (got == NAME as isize).then_some(name)
 }
 
 api! {
@@ -151,6 +182,32 @@ api! {
             return Err(Status::INVALID_VALUE);
         }
         bytes.put(GRAIN as usize)
+    }
+
+    fn cuMemExportToShareableHandle(
+        shared: Out<'_, c_int>, piece: Handle<Physical>, kind: c_int, flags: c_ulonglong,
+    ) {
+        shared.check()?;
+        let of = physical::piece(piece)?;
+        if kind != SHARED || flags != 0 || of.shared & SHARED == 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        let device = process()?.devices.get(of.device).ok_or(Status::INVALID_DEVICE)?;
+        let name = physical::export(device, piece)?;
+        let file = named(&name.bytes(PIECE)).map_err(|_| Status::OPERATING_SYSTEM)?;
+        shared.put(file.into_raw_fd())
+    }
+
+    fn cuMemImportFromShareableHandle(piece: Out<'_, Handle<Physical>>, shared: usize, kind: c_int) {
+        piece.put_made(|| {
+            if kind != SHARED {
+                return Err(Status::INVALID_VALUE);
+            }
+            let file = c_int::try_from(shared).map_err(|_| Status::INVALID_VALUE)?;
+            let name = Name::read(&read(file).ok_or(Status::INVALID_VALUE)?, PIECE);
+            let name = name.ok_or(Status::INVALID_VALUE)?;
+            physical::import(exchange::device_of(name)?, name)
+        })
     }
 
     fn cuMemGetAllocationPropertiesFromHandle(properties: Out<'_, Properties>, piece: Handle<Physical>) {

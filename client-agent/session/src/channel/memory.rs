@@ -198,6 +198,12 @@ impl SessionChannel {
         Ok(())
     }
 
+    /// Whether what begins at `address` lies in a reserved range: mapped there, or another session's.
+    #[must_use]
+    pub fn is_mapped(&self, address: u64) -> bool {
+        self.lock().addresses.is_mapped(address)
+    }
+
     /// Ends what [`SessionChannel::map`] made.
     ///
     /// # Errors

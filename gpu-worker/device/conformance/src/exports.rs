@@ -82,7 +82,7 @@ pub(super) fn are_reached(device: &mut dyn Device, hash: ModuleHash) {
         let mine = room(&other, place);
         let wrong = [
             (other.session(), mine, 8),
-            (owner.session(), room(&owner, place) + (64 << 20), 7),
+            (owner.session(), middle, 7),
             (other.session(), other.window().end(), 7),
             (SessionId(77), mine, 7),
         ];
@@ -139,6 +139,7 @@ pub(super) fn are_reached(device: &mut dyn Device, hash: ModuleHash) {
         }
     }
     dropped(device);
+    twice(device);
 }
 
 /// Kernels, copies and fills of either are seen by the other.
@@ -256,6 +257,35 @@ fn dropped(device: &mut dyn Device) {
     assert!(
         seen[0].iter().all(|byte| *byte == 8),
         "the owner's is as it was"
+    );
+    device.close(owner.session());
+}
+
+/// A session has an allocation of its own at a second address, until it frees it.
+fn twice(device: &mut dyn Device) {
+    let mut owner = opened(device, 1);
+    let at = owner.window().base;
+    run(
+        device,
+        &mut owner,
+        &[alloc(at, 4 << 20), set(at, 4 << 20, 8, 1)],
+    );
+    let place = exchange(device)
+        .export(owner.session(), at, 11)
+        .expect("it begins there");
+    let second = room(&owner, place) + (64 << 20);
+    exchange(device)
+        .import(owner.session(), second, 11)
+        .expect("there is room");
+    let seen = run(device, &mut owner, &[set(second, 4, 3, 1), copy_out(at, 8)]);
+    assert_eq!(seen[0], [3, 3, 3, 3, 8, 8, 8, 8]);
+    run(device, &mut owner, &[free(at)]);
+    let slice = owner.slice(&[copy_out(second, 8)]);
+    let fault = complete(device, slice).fault.map(|(_, why)| why.code);
+    assert_eq!(
+        fault,
+        Some(Code::IllegalAddress),
+        "what was freed is reached"
     );
     device.close(owner.session());
 }

@@ -1,6 +1,7 @@
 //! The kernels that the suite runs, and the ops around them.
 
 use bus_schemas::{Launch, ModuleHash, Op};
+use device::Device;
 
 /// Adds 1 to each of `n` 32-bit words; the second entry stores out of bounds of any allocation.
 pub(crate) const PTX: &str = "
@@ -99,4 +100,9 @@ pub(crate) fn copy_in(address: u64, bytes: u64, transfer: u64) -> Op {
 
 pub(crate) fn increment_params(address: u64, n: u32) -> Vec<u8> {
     [&address.to_le_bytes()[..], &n.to_le_bytes()[..]].concat()
+}
+
+/// Whether a kernel's fault is its session's alone: a GPU loses its context by one, and all sessions.
+pub(crate) fn survives_kernels(device: &dyn Device) -> bool {
+    device.info().properties.kind != "cuda"
 }

@@ -16,6 +16,7 @@ use bus_schemas::{Code, DeviceProperties, ModuleHash, Op, SessionId};
 use device::{CopyBytes, Device};
 use kernels::{
     Bare, PTX, alloc, copy, copy_in, copy_out, free, increment_params, launch, load, set,
+    survives_kernels,
 };
 
 pub use ended::ends_by_a_fault;
@@ -24,11 +25,6 @@ pub use wiped::wiped;
 
 /// Ops with their bytes.
 type OpList = Vec<(Op, Vec<u8>)>;
-
-/// Whether a kernel's fault is its session's alone: a GPU loses its context by one, and all sessions.
-fn survives_kernels(device: &dyn Device) -> bool {
-    device.info().properties.kind != "cuda"
-}
 
 /// What a program asks a device about before it does anything.
 fn described(device: &DeviceProperties, capacity: u64) {

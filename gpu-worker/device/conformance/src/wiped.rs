@@ -6,9 +6,8 @@ use std::sync::Arc;
 use bus_schemas::{Code, Column, ModuleHash, Op, SessionId, Symbol, limits};
 use device::{Completion, CopyBytes, Device, SharingDomain};
 
-use crate::kernels::{alloc, copy_in, copy_out, free, set};
+use crate::kernels::{alloc, copy_in, copy_out, free, set, survives_kernels};
 use crate::program::{TestProgram, complete, flat_launch};
-use crate::survives_kernels;
 use crate::swapping::out;
 
 /// `look` notes in `found`, by the piece's number, whether there is anything but zeros; `put` writes to every

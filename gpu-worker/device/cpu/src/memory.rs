@@ -16,6 +16,7 @@
 
 mod block;
 mod blocks;
+mod exchange;
 mod imports;
 mod moves;
 mod page;

@@ -8,6 +8,7 @@
 //! is more urgent goes before what has not begun: see [`Feed`].
 
 mod driver;
+mod exchange;
 mod exports;
 mod linked;
 mod memory;
@@ -148,25 +149,27 @@ impl CudaDevice {
             .collect();
         waiting.sort_unstable();
         for (urgency, id) in waiting {
-            let surroundings = Surroundings {
-                context: &self.context,
-                modules: &self.modules,
-                sms: self.info.properties.sms,
-                spare: self.info.capacity.saturating_sub(self.resident()),
-            };
-            let Some(session) = self.sessions.get_mut(&id) else {
-                continue;
-            };
             let depth = self.feed.depth(now, urgency);
-            session.refill(&surroundings, depth);
-            while let Some(freed) = self.sessions.get_mut(&id).and_then(Session::frees) {
-                self.exports.end(id, Some(freed), &mut self.sessions);
+            while let Some(freed) = self.refill(id, depth) {
+                self.end_exports(id, Some(freed));
                 if let Some(session) = self.sessions.get_mut(&id) {
                     session.end_export(freed);
-                    session.refill(&surroundings, depth);
                 }
             }
         }
+    }
+
+    /// Hands the driver ops of a session, up to one that frees what others use: gives what that is.
+    fn refill(&mut self, id: SessionId, depth: u32) -> Option<u64> {
+        let surroundings = Surroundings {
+            context: &self.context,
+            modules: &self.modules,
+            sms: self.info.properties.sms,
+            spare: self.info.capacity.saturating_sub(self.resident()),
+        };
+        let session = self.sessions.get_mut(&id)?;
+        session.refill(&surroundings, depth);
+        session.frees()
     }
 }
 
@@ -239,7 +242,7 @@ impl Device for CudaDevice {
     fn close(&mut self, session: SessionId) {
         self.feed.closed(session);
         // Nobody reaches what it exported before its memory goes.
-        self.exports.end(session, None, &mut self.sessions);
+        self.end_exports(session, None);
         self.exports.closed(session);
         self.sessions.remove(&session);
         self.away.close(session);

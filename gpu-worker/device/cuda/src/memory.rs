@@ -1,6 +1,7 @@
 //! A session's device memory: allocations at addresses its client picks, physical memory behind
 //! them in extents of whole granules that neighbouring allocations may share.
 
+mod exchange;
 mod imports;
 
 use std::collections::BTreeMap;

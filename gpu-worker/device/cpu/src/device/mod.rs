@@ -6,6 +6,7 @@
 //! urgent runs, a session that is likely to come back at once is waited for: see [`Feed`].
 
 mod cache;
+mod exchange;
 mod exports;
 mod failure;
 mod launched;
@@ -261,7 +262,7 @@ impl Device for CpuDevice {
 
     fn close(&mut self, session: SessionId) {
         // Nobody reaches what it exported before its pages go.
-        self.exports.get_mut().closed(session, &self.sessions);
+        self.end_exports(session);
         // What it shows goes before it is said that nobody shows it.
         if let Some(closed) = self.sessions.remove(&session) {
             closed.into_inner().drop_launch();

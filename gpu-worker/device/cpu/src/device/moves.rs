@@ -9,6 +9,7 @@ use crate::shared::{LEAST, Slot, UNIT};
 use bus_schemas::{Code, Failure, OpRef};
 use device::{Chunk, CopyBytes};
 use std::any::Any;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Bytes written between two looks at who waits: a few hundred microseconds, pages touched for
@@ -229,9 +230,7 @@ impl Session {
         }
         let bytes = self.memory.allocated(address).ok_or_else(not_allocated)?;
         if self.memory.is_exported(address) {
-            let mut exports = run.exports.borrow_mut();
-            exports.freed(self.id(), address, run.neighbours);
-            self.memory.end_export(address);
+            self.end_export(run, address);
         }
         if bytes > FREED {
             // A large allocation's pages go first: all at once they take milliseconds.
@@ -253,5 +252,18 @@ impl Session {
             sharing.freed(guest.id, address..address + bytes);
         }
         Ok(Step::Done)
+    }
+
+    /// An exported allocation is about to be freed: those that have imported it reach nothing there any more.
+    fn end_export(&mut self, run: &Run<'_>, address: u64) {
+        let id = self.id();
+        for (importer, at) in run.exports.borrow_mut().freed(id, address) {
+            let other = run.neighbours.get(&importer).filter(|_| importer != id);
+            match other.map(RefCell::borrow_mut) {
+                Some(mut other) => other.memory.drop_import(at),
+                None => self.memory.drop_import(at),
+            };
+        }
+        self.memory.end_export(address);
     }
 }

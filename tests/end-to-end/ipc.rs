@@ -1,0 +1,284 @@
+//! Memory and events of one process that another one of its tenant uses: a C program in several processes.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+use test_cluster::TempDir;
+
+use crate::children::until;
+use crate::guest::{Guest, command};
+use crate::loaded::{LoadedCluster, plan};
+use crate::run::compile;
+
+const MIB: u64 = 1 << 20;
+const ILLEGAL_ADDRESS: &str = "error 700";
+const INVALID_HANDLE: &str = "error 400";
+
+/// A process that does as it is told.
+struct Sharer(Guest);
+
+impl Sharer {
+    fn start(loaded: &LoadedCluster, tenant: &str, dir: &Path, program: &Path) -> Self {
+        Self(Guest::start(&mut command(loaded, tenant, dir, program)))
+    }
+
+    fn does(&mut self, what: &str) -> String {
+        let input = self.0.input.as_mut().expect("its input");
+        writeln!(input, "{what}").expect("it reads");
+        self.0.says().expect("it answers")
+    }
+
+    /// What a call gives that must not fail.
+    #[track_caller]
+    fn gives(&mut self, what: &str) -> u64 {
+        let said = self.does(what);
+        said.parse().unwrap_or_else(|_| panic!("{what}: {said}"))
+    }
+}
+
+struct World {
+    loaded: LoadedCluster,
+    dir: TempDir,
+    program: std::path::PathBuf,
+}
+
+impl World {
+    async fn new(settings: &[(&str, &str)]) -> Self {
+        let tenants = [plan("a", "search", 1), plan("b", "search", 2)];
+        let loaded = LoadedCluster::idle(1, 1, &tenants, settings).await;
+        let dir = TempDir::new().expect("a directory");
+        let program = compile(dir.path(), "ipc");
+        Self {
+            loaded,
+            dir,
+            program,
+        }
+    }
+
+    fn start(&self, tenant: &str) -> Sharer {
+        Sharer::start(&self.loaded, tenant, self.dir.path(), &self.program)
+    }
+}
+
+#[tokio::test]
+async fn processes_of_a_tenant_use_the_same_memory_until_it_is_freed() {
+    let world = World::new(&[]).await;
+    let (mut owner, mut other) = (world.start("a"), world.start("a"));
+    let bytes = 5 * MIB + 256;
+    let before = other.gives("info");
+    let small = owner.gives("alloc 768");
+    let at = owner.gives(&format!("alloc {bytes}"));
+    assert_eq!(owner.gives(&format!("fill {at} {bytes} 7")), 0);
+    let name = owner.does(&format!("name {at}"));
+    assert_eq!(
+        owner.does(&format!("name {}", at + 4_000)),
+        name,
+        "of the allocation"
+    );
+    let there = other.gives(&format!("open {name}"));
+    assert_eq!(other.gives(&format!("see {there} {bytes}")), 7);
+    // Kernels, fills and copies, small and large, of either are seen by the other.
+    other.gives(&format!("plus {there} {bytes}"));
+    other.gives(&format!("see {there} 1"));
+    assert_eq!(owner.gives(&format!("see {at} {bytes}")), 8);
+    for (byte, how) in [(20, "copy"), (30, "fill"), (40, "copy")] {
+        owner.gives(&format!("{how} {at} {bytes} {byte}"));
+        owner.gives(&format!("see {at} 1"));
+        assert_eq!(other.gives(&format!("see {there} {bytes}")), byte);
+        other.gives(&format!("{how} {there} {bytes} {}", byte + 1));
+        other.gives(&format!("see {there} 1"));
+        assert_eq!(owner.gives(&format!("see {at} {bytes}")), byte + 1);
+    }
+    // It is charged once, and opened a second time it is where it was.
+    assert_eq!(
+        before - other.gives("info"),
+        bytes.next_multiple_of(256) + 768
+    );
+    assert_eq!(other.gives(&format!("open {name}")), there);
+    assert_eq!(other.gives(&format!("close {there}")), 0);
+    assert_eq!(other.gives(&format!("see {there} 4")), 41);
+    assert_eq!(other.gives(&format!("close {there}")), 0);
+    assert_eq!(
+        other.does(&format!("see {there} 4")),
+        "error 1",
+        "it was closed"
+    );
+    assert_eq!(other.does(&format!("close {there}")), "error 1");
+    // A small allocation: what lies beside it on its page is not reached, by a kernel neither.
+    let name = owner.does(&format!("name {small}"));
+    let there = other.gives(&format!("open {name}"));
+    owner.gives(&format!("fill {small} 768 3"));
+    owner.gives(&format!("see {small} 1"));
+    assert_eq!(other.gives(&format!("see {there} 768")), 3);
+    assert_eq!(owner.gives(&format!("free {small}")), 0);
+    owner.gives(&format!("see {at} 1"));
+    assert_eq!(other.does(&format!("see {there} 4")), ILLEGAL_ADDRESS);
+    // Its name opens nothing any more, and the owner goes on.
+    let mut third = world.start("a");
+    assert_eq!(third.does(&format!("open {name}")), INVALID_HANDLE);
+    assert_eq!(owner.gives(&format!("see {at} {bytes}")), 41);
+}
+
+#[tokio::test]
+async fn other_tenants_and_nonsense_open_nothing() {
+    let world = World::new(&[]).await;
+    let (mut owner, mut stranger) = (world.start("a"), world.start("b"));
+    let at = owner.gives("alloc 4096");
+    let name = owner.does(&format!("name {at}"));
+    assert_eq!(stranger.does(&format!("open {name}")), INVALID_HANDLE);
+    assert_eq!(owner.does(&format!("open {name}")), "error 201", "its own");
+    let mut sibling = world.start("a");
+    // One digit of the key differs; another kind of name; nothing.
+    let mut wrong = name.clone().into_bytes();
+    wrong[20] = if wrong[20] == b'0' { b'1' } else { b'0' };
+    let wrong = String::from_utf8(wrong).expect("digits");
+    assert_eq!(sibling.does(&format!("open {wrong}")), INVALID_HANDLE);
+    assert_eq!(sibling.does(&format!("event-open {name}")), "error 1");
+    assert_eq!(
+        sibling.does(&format!("open {}", "00".repeat(64))),
+        "error 1"
+    );
+    assert_eq!(sibling.does(&format!("name {}", at + (1 << 33))), "error 1");
+    // Somebody goes on all the same.
+    assert_eq!(sibling.gives(&format!("open {name}")) % 256, 0);
+    let own = stranger.gives("alloc 4096");
+    assert_eq!(stranger.gives(&format!("see {own} 4096")), 0);
+}
+
+#[tokio::test]
+async fn who_dies_takes_its_own_memory_along_and_nothing_else() {
+    let world = World::new(&[]).await;
+    let (mut owner, mut other) = (world.start("a"), world.start("a"));
+    let all = owner.gives("info");
+    let at = owner.gives("alloc 8388608");
+    owner.gives(&format!("fill {at} 8388608 9"));
+    let name = owner.does(&format!("name {at}"));
+    let there = other.gives(&format!("open {name}"));
+    assert_eq!(other.gives(&format!("see {there} 8388608")), 9);
+    // The importer dies: the owner's is as it was.
+    let kill = |sharer: &Sharer| {
+        let pid = Pid::from_child(&sharer.0.child);
+        kill_process(pid, Signal::KILL).expect("it lives");
+    };
+    kill(&other);
+    let mut next = world.start("a");
+    let there = next.gives(&format!("open {name}"));
+    assert_eq!(next.gives(&format!("see {there} 8388608")), 9);
+    kill(&owner);
+    let mut reader = world.start("a");
+    until("the owner's memory is free", || reader.gives("info") == all);
+    assert_eq!(next.does(&format!("see {there} 4")), ILLEGAL_ADDRESS);
+    assert_eq!(reader.does(&format!("open {name}")), INVALID_HANDLE);
+    // Nobody who is given that memory finds anything in it.
+    let fresh = reader.gives("alloc 67108864");
+    assert_eq!(reader.gives(&format!("see {fresh} 67108864")), 0);
+}
+
+#[tokio::test]
+async fn pieces_that_are_mapped_go_from_process_to_process_as_files() {
+    let world = World::new(&[]).await;
+    let (mut owner, mut other) = (world.start("a"), world.start("a"));
+    let bytes = 4 * MIB;
+    // Mapped first, or exported first: then it has as many addresses as one likes.
+    for exported_first in [false, true] {
+        let piece = owner.gives(&format!("piece {bytes}"));
+        let mut file = String::new();
+        if exported_first {
+            file = owner.does(&format!("share {piece}"));
+        }
+        let at = owner.gives(&format!("map {piece} {bytes}"));
+        owner.gives(&format!("fill {at} {bytes} 5"));
+        if !exported_first {
+            file = owner.does(&format!("share {piece}"));
+        }
+        let taken = other.gives(&format!("take {file}"));
+        let there = other.gives(&format!("map {taken} {bytes}"));
+        assert_eq!(other.gives(&format!("see {there} {bytes}")), 5);
+        other.gives(&format!("plus {there} {bytes}"));
+        other.gives(&format!("see {there} 1"));
+        assert_eq!(owner.gives(&format!("see {at} {bytes}")), 6);
+        let again = other.gives(&format!("map {taken} {bytes}"));
+        other.gives(&format!("fill {again} 16 9"));
+        assert_eq!(other.gives(&format!("see {there} 16")), 9);
+        assert_eq!(other.gives(&format!("unmap {there} {bytes}")), 0);
+        assert_eq!(other.gives(&format!("see {again} 16")), 9);
+        if exported_first {
+            let second = owner.gives(&format!("map {piece} {bytes}"));
+            assert_eq!(owner.gives(&format!("see {second} 16")), 9);
+            // Its memory stays for as long as somebody of its process refers to it.
+            owner.gives(&format!("unmap {at} {bytes}"));
+            owner.gives(&format!("unmap {second} {bytes}"));
+            assert_eq!(other.gives(&format!("see {again} 16")), 9);
+        } else {
+            assert_eq!(owner.does(&format!("map {piece} {bytes}")), "error 801");
+        }
+        assert_eq!(other.gives(&format!("unmap {again} {bytes}")), 0);
+        assert_eq!(other.gives(&format!("release {taken}")), 0);
+        assert_eq!(owner.gives(&format!("release {piece}")), 0);
+    }
+    // What is no such file is none.
+    assert_eq!(other.does("take /dev/null"), "error 1");
+    assert_eq!(other.does("take /proc/self/exe"), "error 1");
+    let mut stranger = world.start("b");
+    let piece = owner.gives(&format!("piece {bytes}"));
+    let file = owner.does(&format!("share {piece}"));
+    assert_eq!(stranger.does(&format!("take {file}")), INVALID_HANDLE);
+}
+
+#[tokio::test]
+async fn an_event_of_two_processes_is_reached_when_it_is_recorded() {
+    let world = World::new(&[]).await;
+    let (mut owner, mut other) = (world.start("a"), world.start("a"));
+    let bytes = 16 * MIB;
+    let at = owner.gives(&format!("alloc {bytes}"));
+    assert_eq!(owner.gives("event"), 0);
+    let event = owner.does("event-name");
+    let name = owner.does(&format!("name {at}"));
+    let there = other.gives(&format!("open {name}"));
+    assert_eq!(other.gives(&format!("event-open {event}")), 0);
+    for round in 1..20 {
+        // Each writes behind the other's event.
+        let (writer, reader, to, from) = match round % 2 {
+            0 => (&mut owner, &mut other, at, there),
+            _ => (&mut other, &mut owner, there, at),
+        };
+        writer.gives("event-wait");
+        writer.gives(&format!("plus {to} {bytes}"));
+        writer.gives("event-record");
+        reader.gives("event-wait");
+        assert_eq!(reader.gives("event-query"), 0);
+        assert_eq!(reader.gives(&format!("see {from} {bytes}")), round);
+    }
+}
+
+#[tokio::test]
+async fn where_memory_is_overcommitted_what_is_shared_stays_and_others_still_fit() {
+    let settings = [
+        ("worker.capacity", "64MiB"),
+        ("worker.overcommit", "300"),
+        ("worker.swap_idle", "1s"),
+    ];
+    let world = World::new(&settings).await;
+    let [mut owner, mut other, mut third] = ["a", "a", "b"].map(|tenant| world.start(tenant));
+    let at = owner.gives("alloc 16777216");
+    owner.gives(&format!("fill {at} 16777216 5"));
+    let name = owner.does(&format!("name {at}"));
+    let there = other.gives(&format!("open {name}"));
+    // A third uses all that those two leave, again and again, and a fourth what the third has.
+    let mut fourth = world.start("b");
+    for (n, guest) in (1..).zip([&mut third, &mut fourth]) {
+        let own = guest.gives("alloc 41943040");
+        guest.gives(&format!("fill {own} 41943040 {n}"));
+        assert_eq!(guest.gives(&format!("see {own} 41943040")), n);
+        assert_eq!(owner.gives(&format!("see {at} 16777216")), 4 + n);
+        assert_eq!(other.gives(&format!("see {there} 16777216")), 4 + n);
+        other.gives(&format!("plus {there} 16777216"));
+        other.gives(&format!("see {there} 1"));
+    }
+    // One whose memory would leave no room for theirs cannot let others use it, and goes on.
+    let large = third.gives("alloc 4194304");
+    assert_eq!(third.does(&format!("name {large}")), "error 801");
+    third.gives(&format!("fill {large} 4194304 8"));
+    assert_eq!(third.gives(&format!("see {large} 4194304")), 8);
+}
