@@ -27,7 +27,7 @@ pub use ast::{
 };
 pub use cubin::cubin_extent;
 pub use error::{Position, PtxError};
-pub use grid::with_grid_workspace;
+pub use grid::{waits_for_grid, with_grid_workspace};
 pub use image::is_machine_code;
 pub use info::{EntryInfo, GlobalInfo, ModuleInfo, ParamInfo};
 pub use link::{LinkError, LinkImage, link};

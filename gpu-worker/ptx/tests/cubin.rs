@@ -65,7 +65,7 @@ fn functions_have_what_the_assembler_reports() {
     }
     let info = summary("wide-sm_90.cubin");
     let wide = entry(&info, "wide");
-    assert_eq!((wide.registers, wide.param_bytes), (8, 4212));
+    assert_eq!((wide.registers, wide.param_bytes), (10, 4212));
 }
 
 #[test]

@@ -68,6 +68,11 @@ impl Kernel {
         &self.part.info.entries[self.index]
     }
 
+    /// Whether it is machine code.
+    pub(crate) fn is_machine_code(&self) -> bool {
+        self.part.is_machine_code()
+    }
+
     /// The kernel on a device.
     #[inline]
     pub(crate) fn on(&self, device: &Device) -> Result<&Function> {
@@ -117,7 +122,11 @@ impl Kernel {
     /// `CUfunction_attribute` by its number.
     pub(crate) fn attribute(&self, number: i32, compute: (i32, i32)) -> Result<i32> {
         let entry = self.entry();
-        let threads = |dim: [u32; 3]| dim.iter().map(|side| u64::from(*side)).product::<u64>();
+        // Saturating: an image may claim any numbers.
+        let threads = |dim: [u32; 3]| {
+            let sides = dim.iter().map(|side| u64::from(*side));
+            sides.fold(1, u64::saturating_mul)
+        };
         let most = entry
             .reqntid
             .or(entry.maxntid)
@@ -144,6 +153,7 @@ impl Kernel {
             // The virtual architecture, by which libraries choose among their kernels; not the version
             // of the language.
             5 => self.part.info.architecture() as i32,
+            6 if self.is_machine_code() => self.part.info.architecture() as i32,
             6 => compute.0 * 10 + compute.1,
             8 => self.dynamic.load(Ordering::Relaxed),
             9 => -1,
@@ -184,5 +194,21 @@ mod tests {
                 "{threads} could have more"
             );
         }
+    }
+    #[test]
+    fn machine_code_says_what_it_was_assembled_for_and_takes() {
+        let image = include_bytes!("../../../../gpu-worker/ptx/tests/cubins/shapes-sm_80.cubin");
+        let part = Part::new(image[..].into()).map_err(|wrong| wrong.1);
+        let part = Arc::new(part.expect("machine code"));
+        let named = |name| part.info.entries.iter().position(|it| it.name == name);
+        let index = named("bounded").expect("an entry");
+        let library: Weak<()> = Weak::new();
+        let name = CString::new("bounded").expect("a name");
+        let kernel = Kernel::new(library, Arc::clone(&part), index, name, u32::MAX, 1);
+        assert!(kernel.is_machine_code());
+        let attribute = |number| kernel.attribute(number, (8, 9));
+        // Threads, shared bytes, constants, local bytes, registers, both architectures.
+        let read: Vec<_> = (0..=6).map(attribute).collect();
+        assert_eq!(read, [256, 192, 52, 96, 10, 80, 80].map(Ok));
     }
 }
