@@ -295,3 +295,55 @@ api! {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fatbin::tests::{CPU, code, container, gpu, text};
+
+    /// What is taken of containers: of a linked one, and of those that it was linked of.
+    fn taken(whole: &[Vec<u8>], parts: &[Vec<u8>], target: Target) -> &'static str {
+        let whole = container(whole);
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|part| container(std::slice::from_ref(part)))
+            .collect();
+        let parts = parts.iter().map(|part| &part[..]).collect();
+        match contained(&whole, parts, fatbin::Entry::owned, target) {
+            Ok(Source::Code(_, None)) => "machine code",
+            Ok(Source::Code(_, Some(text))) => match *text {
+                Source::Parts(_) => "machine code, and parts",
+                _ => "machine code, and a text",
+            },
+            Ok(Source::Packed(_)) => "a text",
+            Ok(Source::Parts(_)) => "parts",
+            Ok(_) => "something else",
+            Err(Refusal::NoPtx(_)) => "nothing",
+            Err(Refusal::Malformed(why)) => why,
+        }
+    }
+
+    #[test]
+    fn machine_code_goes_before_a_text_where_it_runs() {
+        let both = [code(90), text(75, ".version 8.0")];
+        assert_eq!(taken(&both, &[], gpu(90)), "machine code, and a text");
+        assert_eq!(taken(&both, &[], gpu(80)), "a text");
+        assert_eq!(taken(&both, &[], CPU), "a text");
+        let bare = [code(90)];
+        assert_eq!(taken(&bare, &[], gpu(90)), "machine code");
+        assert_eq!(taken(&bare, &[], gpu(100)), "nothing");
+        assert_eq!(taken(&bare, &[], CPU), "nothing");
+    }
+
+    #[test]
+    fn a_program_of_parts_is_taken_linked_where_it_runs() {
+        let (whole, parts) = ([code(90)], [text(75, "one"), text(80, "two")]);
+        assert_eq!(taken(&whole, &parts, gpu(90)), "machine code, and parts");
+        assert_eq!(taken(&whole, &parts, gpu(80)), "parts");
+        assert_eq!(taken(&whole, &parts, CPU), "parts");
+        // Parts are never machine code, which is not linked.
+        let parts = [text(75, "one"), code(90)];
+        assert_eq!(taken(&whole, &parts, gpu(90)), "machine code");
+        assert_eq!(taken(&[], &parts, gpu(90)), "nothing");
+    }
+}

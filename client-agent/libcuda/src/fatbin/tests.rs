@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const CPU: Target = Target {
+/// A device that runs PTX only.
+pub(crate) const CPU: Target = Target {
     capability: 80,
     newer: true,
     code: false,
