@@ -25,6 +25,13 @@ fn fitting(threads: u32) -> u32 {
     each / 8 * 8
 }
 
+/// Threads of the largest block whose threads have so many registers each, as a multiprocessor hands them
+/// out: to a warp by 256, and to four warps at a time.
+fn affordable(registers: u32) -> u32 {
+    let warp = (32 * registers.max(1)).next_multiple_of(256);
+    (REGISTERS / warp / 4 * 4 * 32).min(1024)
+}
+
 table!(Kernel, INVALID_HANDLE);
 
 /// An entry of a library: a `CUfunction` or a `CUkernel`.
@@ -127,11 +134,12 @@ impl Kernel {
             let sides = dim.iter().map(|side| u64::from(*side));
             sides.fold(1, u64::saturating_mul)
         };
-        let most = entry
-            .reqntid
-            .or(entry.maxntid)
-            .map_or(1024, threads)
-            .min(1024);
+        let largest = match self.is_machine_code() {
+            true => affordable(entry.registers),
+            false => 1024,
+        };
+        let most = entry.reqntid.or(entry.maxntid).map_or(1024, threads);
+        let most = most.min(largest.into());
         Ok(match number {
             0 => most as i32,
             1 => entry.static_shared as i32,
@@ -195,6 +203,25 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn a_block_is_as_large_as_its_registers_allow() {
+        // Of 65,536 registers: so many warps, down to a multiple of four.
+        let known = [
+            (255, 256),
+            (168, 384),
+            (128, 512),
+            (96, 640),
+            (72, 896),
+            (64, 1024),
+        ];
+        for (registers, threads) in known {
+            assert_eq!(affordable(registers), threads, "{registers}");
+            assert!(fitting(threads) >= registers, "{registers}");
+        }
+        assert_eq!((affordable(0), affordable(8)), (1024, 1024));
+    }
+
     #[test]
     fn machine_code_says_what_it_was_assembled_for_and_takes() {
         let image = include_bytes!("../../../../gpu-worker/ptx/tests/cubins/shapes-sm_80.cubin");
