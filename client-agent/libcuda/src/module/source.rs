@@ -119,7 +119,7 @@ impl Missing {
     pub(super) fn asked_for(&self, kernel: &str) -> Wrong {
         let file = self.origin.as_deref().unwrap_or("memory");
         let advice = match self.on_gpu {
-            true => "and the GPU needs machine code of its own architecture, or PTX",
+            true => "the GPU needs machine code for its architecture, or PTX",
             false => {
                 "a worker without a GPU runs PTX only, so build it with `-gencode \
                  arch=compute_80,code=compute_80`, or use a cluster whose workers have GPUs"
