@@ -38,6 +38,7 @@ def arguments():
     parser.add_argument("--conformance", type=pathlib.Path, help="the test of the crate device-cuda; skipped without")
     parser.add_argument("--suite", nargs="+", default=["conformance", "nvcc", "clients"])
     parser.add_argument("--only", default="", help="programs whose name contains this")
+    parser.add_argument("--flags", default="", help="more flags for nvcc: -arch=native for machine code of this GPU, without PTX")
     parser.add_argument("--limit", type=float, default=40, help="seconds for one program")
     parser.add_argument("--json", action="store_true", help="one object for each program")
     return parser.parse_args()
@@ -94,8 +95,9 @@ def nvcc(options, table, cluster, folder):
     def compiled(source):
         library = _flags(source, "lib")
         archive = [folder / f"lib{source.stem}.a"] if library else []
-        commands = [["-rdc=true", "-lib", "-o", *archive, *library]] if library else []
-        commands.append(["-o", folder / source.stem, source.name, *_flags(source, "nvcc"), *archive])
+        more = options.flags.split()
+        commands = [["-rdc=true", "-lib", *more, "-o", *archive, *library]] if library else []
+        commands.append([*more, "-o", folder / source.stem, source.name, *_flags(source, "nvcc"), *archive])
         for command in commands:
             made = subprocess.run(["nvcc", *map(str, command)], cwd=source.parent, capture_output=True, text=True, check=False)
             if made.returncode:

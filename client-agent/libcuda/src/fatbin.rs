@@ -25,6 +25,8 @@ const ELF: u16 = 2;
 /// `flags` of what is compressed.
 const LZ4: u64 = 0x2000;
 const ZSTD: u64 = 0x8000;
+/// `flags` of machine code that uses what only its very architecture has: that for `sm_90a`.
+const SPECIFIC: u64 = 0x10_0000;
 /// Most bytes of an image.
 const LARGEST: u64 = 256 << 20;
 
@@ -44,6 +46,8 @@ pub(crate) struct Target {
     pub(crate) capability: u32,
     /// Whether PTX for a newer architecture will do: the CPU device knows no difference.
     pub(crate) newer: bool,
+    /// Whether machine code will do: the device is a GPU.
+    pub(crate) code: bool,
 }
 
 impl fmt::Display for Refusal {
@@ -141,18 +145,29 @@ impl Entry<'_> {
         }
     }
 
-    /// The text of an entry that is PTX.
-    pub(crate) fn text(&self) -> Result<Vec<u8>, Refusal> {
+    /// Whether it is machine code that runs on a device: for the same major architecture, and a minor one
+    /// that is not above it.
+    fn runs_on(&self, target: Target) -> bool {
+        self.kind == ELF
+            && self.architecture / 10 == target.capability / 10
+            && match self.flags & SPECIFIC {
+                0 => self.architecture <= target.capability,
+                _ => self.architecture == target.capability,
+            }
+    }
+
+    /// Its program, unpacked: a text without what lies behind its end, or machine code.
+    pub(crate) fn image(&self) -> Result<Vec<u8>, Refusal> {
         let count = match self.compressed {
             0 => self.payload.len(),
             count => self.payload.len().min(count as usize),
         };
         let packed = &self.payload[..count];
-        let broken = || Refusal::Malformed("compressed PTX of the fatbin does not unpack");
+        let broken = || Refusal::Malformed("a compressed program of the fatbin does not unpack");
         if self.flags & (LZ4 | ZSTD) != 0 && self.size > LARGEST {
-            return Err(Refusal::Malformed("PTX of the fatbin is too large"));
+            return Err(Refusal::Malformed("a program of the fatbin is too large"));
         }
-        let mut text = if self.flags & LZ4 != 0 {
+        let mut image = if self.flags & LZ4 != 0 {
             // No byte of input makes more than 255 of output.
             if self.size > packed.len() as u64 * 255 {
                 return Err(broken());
@@ -160,18 +175,31 @@ impl Entry<'_> {
             lz4_flex::block::decompress(packed, self.size as usize).map_err(|_| broken())?
         } else if self.flags & ZSTD != 0 {
             let decoder = ruzstd::decoding::StreamingDecoder::new(packed);
-            let mut text = Vec::new();
+            let mut image = Vec::new();
             let decoder = decoder.map_err(|_| broken())?;
-            let read = decoder.take(self.size).read_to_end(&mut text);
+            let read = decoder.take(self.size).read_to_end(&mut image);
             read.map_err(|_| broken())?;
-            text
+            image
         } else {
             self.payload.to_vec()
         };
-        let end = text.iter().position(|byte| *byte == 0);
-        text.truncate(end.unwrap_or(text.len()));
-        Ok(text)
+        if self.kind == PTX {
+            let end = image.iter().position(|byte| *byte == 0);
+            image.truncate(end.unwrap_or(image.len()));
+        }
+        Ok(image)
     }
+}
+
+/// The machine code of a container that suits a device best: the newest that runs there. It is not unpacked
+/// yet.
+pub(crate) fn machine_code(container: &[u8], target: Target) -> Result<Option<Entry<'_>>, Refusal> {
+    if !target.code {
+        return Ok(None);
+    }
+    let entries = entries(container)?.into_iter();
+    let suited = entries.filter(|entry| entry.runs_on(target));
+    Ok(suited.max_by_key(|entry| (entry.architecture, entry.flags & SPECIFIC)))
 }
 
 /// The PTX of a container that suits a device best: the newest that is not newer than it; where
@@ -191,7 +219,7 @@ pub(crate) fn choose(container: &[u8], target: Target) -> Result<Entry<'_>, Refu
 
 /// The text of [`choose`].
 pub(crate) fn ptx(container: &[u8], target: Target) -> Result<Vec<u8>, Refusal> {
-    choose(container, target)?.text()
+    choose(container, target)?.image()
 }
 
 /// The PTX of every container found in an object file or a library of such.
@@ -223,149 +251,4 @@ fn contents(entries: &[Entry<'_>]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const CPU: Target = Target {
-        capability: 80,
-        newer: true,
-    };
-
-    /// One entry as `fatbinary` lays it out.
-    fn packed(kind: u16, architecture: u32, flags: u64, body: &[u8], size: usize) -> Vec<u8> {
-        let padded = body.len().next_multiple_of(8);
-        let mut bytes = vec![0; 64];
-        bytes[0..2].copy_from_slice(&kind.to_le_bytes());
-        bytes[2..4].copy_from_slice(&0x101_u16.to_le_bytes());
-        bytes[4..8].copy_from_slice(&64_u32.to_le_bytes());
-        bytes[8..16].copy_from_slice(&(padded as u64).to_le_bytes());
-        if flags & (LZ4 | ZSTD) != 0 {
-            bytes[16..20].copy_from_slice(&(body.len() as u32).to_le_bytes());
-            bytes[56..64].copy_from_slice(&(size as u64).to_le_bytes());
-        }
-        bytes[28..32].copy_from_slice(&architecture.to_le_bytes());
-        bytes[40..48].copy_from_slice(&flags.to_le_bytes());
-        bytes.extend_from_slice(body);
-        bytes.resize(64 + padded, 0);
-        bytes
-    }
-
-    fn text_of(architecture: u32) -> Vec<u8> {
-        let line = format!("\n// {}", "the same again ".repeat(40));
-        format!(".version 8.0\n.target sm_{architecture}\n.address_size 64{line}\n\0").into_bytes()
-    }
-
-    fn plain(architecture: u32) -> Vec<u8> {
-        let text = text_of(architecture);
-        packed(PTX, architecture, 0x11, &text, text.len())
-    }
-
-    fn lz4(architecture: u32) -> Vec<u8> {
-        let text = text_of(architecture);
-        let body = lz4_flex::block::compress(&text);
-        packed(PTX, architecture, 0x11 | LZ4, &body, text.len())
-    }
-
-    fn zstd(architecture: u32) -> Vec<u8> {
-        use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-        let text = text_of(architecture);
-        let body = compress_to_vec(&text[..], CompressionLevel::Fastest);
-        packed(PTX, architecture, 0x11 | ZSTD, &body, text.len())
-    }
-
-    fn machine_code(architecture: u32) -> Vec<u8> {
-        packed(ELF, architecture, 0x11, b"\x7fELF and more", 0)
-    }
-
-    fn container(entries: &[Vec<u8>]) -> Vec<u8> {
-        let body = entries.concat();
-        let mut bytes = MAGIC.to_le_bytes().to_vec();
-        bytes.extend_from_slice(&1_u16.to_le_bytes());
-        bytes.extend_from_slice(&(HEADER as u16).to_le_bytes());
-        bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
-        bytes.extend(body);
-        bytes
-    }
-
-    #[track_caller]
-    fn chosen(entries: &[Vec<u8>], target: Target) -> u32 {
-        let text = ptx(&container(entries), target).expect("PTX");
-        let found = [50, 75, 80, 90, 100].into_iter().find(|architecture| {
-            let whole = text_of(*architecture);
-            text == whole[..whole.len() - 1]
-        });
-        found.expect("one of the texts, whole")
-    }
-
-    #[test]
-    fn the_newest_that_is_not_too_new_is_taken_however_it_is_packed() {
-        let all = [machine_code(80), plain(50), zstd(75), lz4(90), lz4(100)];
-        assert_eq!(chosen(&all, CPU), 75);
-        let of = |capability| Target {
-            capability,
-            newer: false,
-        };
-        assert_eq!(chosen(&all, of(70)), 50);
-        assert_eq!(chosen(&all, of(90)), 90);
-        assert_eq!(chosen(&all, of(120)), 100);
-        assert_eq!(
-            chosen(&[lz4(100), zstd(90)], CPU),
-            90,
-            "the oldest of newer ones"
-        );
-    }
-
-    #[test]
-    fn without_ptx_it_is_said_what_there_is() {
-        let refused = |entries: &[Vec<u8>], target| ptx(&container(entries), target).unwrap_err();
-        let code = [machine_code(75), machine_code(90)];
-        let why = "the fatbin has machine code for sm_75, machine code for sm_90 only";
-        assert_eq!(refused(&code, CPU), Refusal::NoPtx(why.into()));
-        let gpu = Target {
-            capability: 80,
-            newer: false,
-        };
-        let why = "the fatbin has PTX for sm_90 only";
-        assert_eq!(refused(&[zstd(90)], gpu), Refusal::NoPtx(why.into()));
-        let why = "the fatbin has no program";
-        assert_eq!(refused(&[], CPU), Refusal::NoPtx(why.into()));
-    }
-
-    #[test]
-    fn containers_are_found_within_files() {
-        let mut file = b"an object file ".to_vec();
-        file.extend(container(&[machine_code(80), lz4(75)]));
-        file.extend_from_slice(&MAGIC.to_le_bytes());
-        file.extend_from_slice(b"that is none");
-        file.extend(container(&[machine_code(80)]));
-        file.extend(container(&[zstd(80)]));
-        let texts = all_ptx(&file, CPU);
-        assert_eq!(texts.len(), 2);
-        assert!(text_of(75).starts_with(&texts[0]) && text_of(80).starts_with(&texts[1]));
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn what_is_broken_is_refused(
-            which in 0_usize..3,
-            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
-            cut: prop::sample::Index,
-        ) {
-            let entry = [plain(80), lz4(80), zstd(80)][which].clone();
-            let mut bytes = container(&[machine_code(75), entry]);
-            let whole = bytes.len();
-            for (at, value) in changes {
-                bytes[at.index(whole)] ^= value;
-            }
-            let _ = ptx(&bytes, CPU);
-            let _ = all_ptx(&bytes, CPU);
-            bytes.truncate(cut.index(whole));
-            let _ = ptx(&bytes, CPU);
-            let _ = all_ptx(&bytes, CPU);
-        }
-    }
-}
+pub(crate) mod tests;

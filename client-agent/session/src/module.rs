@@ -40,7 +40,7 @@ impl Images {
     /// The summary of an image.
     ///
     /// # Errors
-    /// [`Code::BadModule`] with line and column where it is not PTX.
+    /// [`Code::BadModule`] where it is neither PTX, with line and column, nor machine code.
     pub fn examine(&self, hash: ModuleHash, image: &[u8]) -> Result<Arc<ptx::ModuleInfo>> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(info) = known().get(&hash) {

@@ -11,16 +11,24 @@ pub struct Position {
     pub column: u32,
 }
 
-/// A module that is not PTX as this crate knows it.
+/// A module that is not PTX as this crate knows it, or no machine code.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line}, column {column}: {message}")]
+#[error("{}{message}", place(*line, *column))]
 pub struct PtxError {
-    /// Line, from 1.
+    /// Line, from 1; 0 in machine code, which has none.
     pub line: u32,
     /// Column in bytes, from 1.
     pub column: u32,
     /// What was found and what was expected.
     pub message: String,
+}
+
+/// Where an error is, before its message.
+fn place(line: u32, column: u32) -> String {
+    match line {
+        0 => String::new(),
+        _ => format!("line {line}, column {column}: "),
+    }
 }
 
 impl PtxError {

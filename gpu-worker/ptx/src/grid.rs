@@ -7,6 +7,16 @@
 /// Bytes of the workspace: its size, and the words that blocks count themselves with.
 const WORKSPACE: &str = ".global .align 256 .b8 warploom_grid_workspace[256];\n";
 
+/// Whether kernels of a text wait for the whole of their grid: by those registers, or by the function of the
+/// device runtime that gives them a handle of it.
+#[must_use]
+pub fn waits_for_grid(text: &[u8]) -> bool {
+    let words: [&[u8]; 3] = [b"%envreg1", b"%envreg2", b"cudaCGGetIntrinsicHandle"];
+    words
+        .iter()
+        .any(|word| memchr::memmem::find(text, word).is_some())
+}
+
 /// The image with a workspace in place of those registers; `None` where it does not read them.
 #[must_use]
 pub fn with_grid_workspace(text: &str) -> Option<String> {
@@ -70,6 +80,8 @@ mod tests {
         assert_eq!(with.lines().count(), text.lines().count());
         let info = ModuleInfo::parse(with.as_bytes()).expect("it parses");
         assert_eq!(info.globals[0].size, 256);
+        let waits = [text, &with].map(|text| waits_for_grid(text.as_bytes()));
+        assert_eq!(waits, [true, false]);
         assert_eq!(with_grid_workspace(&text.replace("envreg", "pm")), None);
     }
 }

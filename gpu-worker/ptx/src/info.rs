@@ -10,7 +10,7 @@ use crate::{
 /// The place of one kernel parameter in the parameter block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamInfo {
-    /// Its name.
+    /// Its name; in machine code they have none, and its number is in it.
     pub name: String,
     /// Bytes from the start of the block.
     pub offset: u32,
@@ -35,12 +35,13 @@ pub struct EntryInfo {
     pub maxntid: Option<[u32; 3]>,
     /// `.reqntid`.
     pub reqntid: Option<[u32; 3]>,
-    /// `.minnctapersm`.
+    /// `.minnctapersm`, which machine code does not say.
     pub minnctapersm: Option<u32>,
     /// Bytes of local memory that the entry declares for each thread.
     pub local_bytes: u64,
     /// Registers of 32 bits that the entry declares, at most 255 and at most its `.maxnreg`. A
-    /// compiler declares one for each value, so this is more than an assembler would need.
+    /// compiler declares one for each value, so this is more than an assembler would need. Of machine
+    /// code those that it has.
     pub registers: u32,
 }
 
@@ -62,11 +63,11 @@ pub struct GlobalInfo {
 /// The metadata of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModuleInfo {
-    /// PTX ISA version.
+    /// PTX ISA version; of machine code the version of CUDA that made it.
     pub version: (u32, u32),
-    /// What `.target` lists.
+    /// What `.target` lists; of machine code its architecture.
     pub target: Vec<String>,
-    /// Kernels, in order.
+    /// Kernels, in order: of the text, or of their code.
     pub entries: Vec<EntryInfo>,
     /// Variables of `.global` and `.const`, in order.
     pub globals: Vec<GlobalInfo>,
@@ -190,14 +191,6 @@ impl ParsedFunction<'_> {
 }
 
 impl ModuleInfo {
-    /// Parses an image and summarises it.
-    ///
-    /// # Errors
-    /// As [`ParsedModule::parse_bytes`]; also for parameters beyond what a kernel may take.
-    pub fn parse(image: &[u8]) -> Result<Self, PtxError> {
-        Self::of(&ParsedModule::parse_bytes(image)?)
-    }
-
     /// Summarises a parsed module.
     ///
     /// # Errors

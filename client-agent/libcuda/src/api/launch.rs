@@ -11,7 +11,7 @@ use crate::graph::{Launch, Work};
 use crate::guard::api;
 use crate::launch::{self, Arguments, Callee, Parameters, Shape};
 use crate::module::Kernel;
-use crate::status::{Result, Status};
+use crate::status::{Result, Status, note};
 use crate::stream::Stream;
 use crate::work;
 
@@ -50,8 +50,14 @@ fn launch(shape: Shape, stream: Handle<Stream>, arguments: Arguments<'_>) -> Res
     })
 }
 
-/// Refuses a cooperative launch of more blocks than run at a time: each of them waits for all others.
+/// Refuses a cooperative launch of more blocks than run at a time: each of them waits for all others. And of
+/// machine code: it has its grid's workspace from a driver's launch of a whole grid, which there is none of.
 fn fits_together(kernel: Handle<Kernel>, shape: Shape) -> Result {
+    if kernel.get()?.is_machine_code() {
+        let why = "machine code is not launched for a whole grid to wait; PTX is";
+        note(Status::NOT_SUPPORTED, why.to_owned());
+        return Err(Status::NOT_SUPPORTED);
+    }
     let threads = shape.block.iter().try_fold(1_i32, |product, side| {
         product.checked_mul(i32::try_from(*side).ok()?)
     });

@@ -14,7 +14,8 @@ use crate::device::Device;
 use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
 use crate::module::{
-    Image, Kernel, Library, Missing, Place, Refused, Source, Wrong, image, origin, unload,
+    Image, Kernel, Library, Missing, Place, Refused, Source, Wrong, image, machine_code, origin,
+    unload,
 };
 use crate::process::process;
 use crate::settings::is_eager;
@@ -24,48 +25,60 @@ use crate::status::{Result, Status, note};
 /// How the part of an image that is wanted is kept.
 type Pack<'a> = fn(fatbin::Entry<'a>) -> fatbin::Entry<'static>;
 
-/// Where the PTX of an image is.
+/// The program of a container, or of those that it was linked of: machine code that suits the device, or PTX.
+fn contained<'a>(
+    whole: &'a [u8],
+    parts: Vec<&'a [u8]>,
+    pack: Pack<'a>,
+    target: Target,
+) -> std::result::Result<Source, Refusal> {
+    let code = fatbin::machine_code(whole, target)?;
+    let text = match fatbin::choose(whole, target) {
+        Err(Refusal::NoPtx(_)) if !parts.is_empty() => {
+            let chosen = |part| fatbin::choose(part, target).map(pack);
+            let entries = parts.into_iter().map(chosen);
+            entries
+                .collect::<std::result::Result<_, _>>()
+                .map(Source::Parts)
+        }
+        entry => entry.map(|entry| Source::Packed(pack(entry))),
+    };
+    match code {
+        Some(code) => Ok(Source::Code(pack(code), text.ok().map(Box::new))),
+        None => text,
+    }
+}
+
+/// Where the program of an image is.
 fn source<'a>(from: Place<'a>, pack: Pack<'a>) -> std::result::Result<Source, Wrong> {
     let bare = |status: Status| (status, "it is no image".to_owned());
     let found = image(from).map_err(bare)?;
-    let missing = |has: String| {
-        Source::MachineCode(Missing {
+    let unfit = |on_gpu: bool, has: String| {
+        Source::Unfit(Missing {
+            on_gpu,
             has,
             origin: origin(from),
         })
     };
-    let target = || target().map_err(bare);
-    let chosen = |container, target| match fatbin::choose(container, target) {
-        Ok(entry) => Ok(Ok(pack(entry))),
-        Err(Refusal::NoPtx(what)) => Ok(Err(what)),
-        Err(Refusal::Malformed(why)) => Err((Status::INVALID_IMAGE, why.to_owned())),
-    };
-    Ok(match found {
-        Image::Ptx(text) => Source::Text(text.into()),
-        Image::Binary => missing("it is machine code of a GPU".into()),
-        Image::Fatbin(container) => match chosen(container, target()?)? {
-            Ok(entry) => Source::Packed(entry),
-            Err(has) => missing(has),
-        },
-        Image::Parts(whole, parts) => {
-            let target = target()?;
-            if let Ok(entry) = chosen(whole, target)? {
-                return Ok(Source::Packed(entry));
-            }
-            let mut entries = Vec::with_capacity(parts.len());
-            for part in parts {
-                match chosen(part, target)? {
-                    Ok(entry) => entries.push(entry),
-                    Err(has) => return Ok(missing(has)),
-                }
-            }
-            Source::Parts(entries)
+    let (whole, parts) = match found {
+        Image::Ptx(text) => return Ok(Source::Bare(text.into())),
+        Image::Binary if target().is_ok_and(|target| target.code) => {
+            return Ok(Source::Bare(machine_code(from).map_err(bare)?.into()));
         }
-    })
+        Image::Binary => return Ok(unfit(false, "it is machine code of a GPU".into())),
+        Image::Fatbin(container) => (container, Vec::new()),
+        Image::Parts(whole, parts) => (whole, parts),
+    };
+    let target = target().map_err(bare)?;
+    match contained(whole, parts, pack, target) {
+        Ok(source) => Ok(source),
+        Err(Refusal::NoPtx(has)) => Ok(unfit(target.code, has)),
+        Err(Refusal::Malformed(why)) => Err((Status::INVALID_IMAGE, why.to_owned())),
+    }
 }
 
-/// Loads an image for a context, or for none, which is null; writes the log where it is no image. PTX that is
-/// given as text is parsed, and loaded on the device, at once: what is wrong with it is the error of the call
+/// Loads an image for a context, or for none, which is null; writes the log where it is no image. What is
+/// given in no container is parsed, and loaded on the device, at once: what is wrong with it is the error of the call
 /// that brings it.
 fn load<'a>(
     from: Place<'a>,
@@ -80,9 +93,9 @@ fn load<'a>(
         status
     })?;
     let eager = match &source {
-        Source::Text(_) => true,
-        Source::Packed(_) | Source::Parts(_) => is_eager(),
-        Source::MachineCode(_) => false,
+        Source::Bare(_) => true,
+        Source::Packed(_) | Source::Parts(_) | Source::Code(..) => is_eager(),
+        Source::Unfit(_) => false,
     };
     let library = Library::new(source, options.registers(), context);
     let checked = if eager { library.check(device) } else { Ok(()) };
@@ -281,5 +294,57 @@ api! {
     fn cuFuncLoad(function: Handle<Kernel>) {
         function.get()?.on(current_device()?)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fatbin::tests::{CPU, code, container, gpu, text};
+
+    /// What is taken of containers: of a linked one, and of those that it was linked of.
+    fn taken(whole: &[Vec<u8>], parts: &[Vec<u8>], target: Target) -> &'static str {
+        let whole = container(whole);
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|part| container(std::slice::from_ref(part)))
+            .collect();
+        let parts = parts.iter().map(|part| &part[..]).collect();
+        match contained(&whole, parts, fatbin::Entry::owned, target) {
+            Ok(Source::Code(_, None)) => "machine code",
+            Ok(Source::Code(_, Some(text))) => match *text {
+                Source::Parts(_) => "machine code, and parts",
+                _ => "machine code, and a text",
+            },
+            Ok(Source::Packed(_)) => "a text",
+            Ok(Source::Parts(_)) => "parts",
+            Ok(_) => "something else",
+            Err(Refusal::NoPtx(_)) => "nothing",
+            Err(Refusal::Malformed(why)) => why,
+        }
+    }
+
+    #[test]
+    fn machine_code_goes_before_a_text_where_it_runs() {
+        let both = [code(90), text(75, ".version 8.0")];
+        assert_eq!(taken(&both, &[], gpu(90)), "machine code, and a text");
+        assert_eq!(taken(&both, &[], gpu(80)), "a text");
+        assert_eq!(taken(&both, &[], CPU), "a text");
+        let bare = [code(90)];
+        assert_eq!(taken(&bare, &[], gpu(90)), "machine code");
+        assert_eq!(taken(&bare, &[], gpu(100)), "nothing");
+        assert_eq!(taken(&bare, &[], CPU), "nothing");
+    }
+
+    #[test]
+    fn a_program_of_parts_is_taken_linked_where_it_runs() {
+        let (whole, parts) = ([code(90)], [text(75, "one"), text(80, "two")]);
+        assert_eq!(taken(&whole, &parts, gpu(90)), "machine code, and parts");
+        assert_eq!(taken(&whole, &parts, gpu(80)), "parts");
+        assert_eq!(taken(&whole, &parts, CPU), "parts");
+        // Parts are never machine code, which is not linked.
+        let parts = [text(75, "one"), code(90)];
+        assert_eq!(taken(&whole, &parts, gpu(90)), "machine code");
+        assert_eq!(taken(&[], &parts, gpu(90)), "nothing");
     }
 }

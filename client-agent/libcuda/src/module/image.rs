@@ -12,6 +12,9 @@ use crate::status::{Result, Status};
 /// How machine code begins.
 const ELF: u32 = 0x464c_457f;
 
+/// Most bytes of machine code of which only a pointer is given.
+const LARGEST: u64 = 1 << 30;
+
 /// Most fatbins that one image is linked of.
 const FATBINS: usize = 65_536;
 
@@ -22,7 +25,7 @@ pub(crate) enum Image<'a> {
     Fatbin(&'a [u8]),
     /// Containers of what is linked when it is loaded; the first is linked already, as machine code.
     Parts(&'a [u8], Vec<&'a [u8]>),
-    /// Machine code of a GPU.
+    /// Machine code of a GPU: see [`machine_code`].
     Binary,
 }
 
@@ -104,6 +107,32 @@ pub(crate) fn image(place: Place<'_>) -> Result<Image<'_>> {
     }
 }
 
+/// The bytes of an image that is machine code: as many as its own headers say.
+pub(crate) fn machine_code(place: Place<'_>) -> Result<&[u8]> {
+    present(place.first)?;
+    if let Some(bytes) = place.bytes {
+        return Ok(bytes);
+    }
+    let mut known = 0;
+    // Each answer is found in what the one before it said is there: the header, the tables, the rest.
+    for _ in 0..8 {
+        // SAFETY: the program promises that a whole image begins there, and this one has so many bytes at
+        // least.
+        let first = unsafe { std::slice::from_raw_parts(place.first, known) };
+        let bytes = match known {
+            0 => Some(4),
+            _ => ptx::cubin_extent(first),
+        };
+        let bytes = bytes.filter(|bytes| *bytes <= LARGEST);
+        let bytes = bytes.ok_or(Status::INVALID_IMAGE)? as usize;
+        if bytes <= known {
+            return Ok(first);
+        }
+        known = bytes;
+    }
+    Err(Status::INVALID_IMAGE)
+}
+
 /// The structure that compilers leave in programs.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -166,4 +195,48 @@ pub(crate) fn origin(place: Place<'_>) -> Option<String> {
     };
     let name = name.bytes().ok()?;
     Some(String::from_utf8_lossy(name).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A GPU's code with something else behind it, as it lies in a program's memory.
+    fn lying() -> (usize, Vec<u8>) {
+        let image = include_bytes!("../../../../gpu-worker/ptx/tests/cubins/wide-sm_90.cubin");
+        let mut bytes = image.to_vec();
+        bytes.extend_from_slice(&[0x7f; 64]);
+        (image.len(), bytes)
+    }
+
+    #[test]
+    fn machine_code_of_which_there_is_a_pointer_is_as_long_as_it_says() {
+        let (length, bytes) = lying();
+        let bare = Place {
+            first: bytes.as_ptr(),
+            bytes: None,
+        };
+        assert!(matches!(image(bare), Ok(Image::Binary)));
+        assert_eq!(machine_code(bare), Ok(&bytes[..length]));
+        assert_eq!(machine_code(Place::within(&bytes)), Ok(&bytes[..]));
+    }
+
+    #[test]
+    fn other_code_and_such_that_says_too_much_is_no_image() {
+        let (_, mut bytes) = lying();
+        let found = |bytes: &[u8]| {
+            let place = Place {
+                first: bytes.as_ptr(),
+                bytes: None,
+            };
+            machine_code(place).err()
+        };
+        // Where its sections are said to be.
+        bytes[46] = 0xff;
+        assert_eq!(found(&bytes), Some(Status::INVALID_IMAGE));
+        // Of x86-64.
+        let (_, mut bytes) = lying();
+        bytes[18] = 62;
+        assert_eq!(found(&bytes), Some(Status::INVALID_IMAGE));
+    }
 }

@@ -25,6 +25,13 @@ fn fitting(threads: u32) -> u32 {
     each / 8 * 8
 }
 
+/// Threads of the largest block whose threads have so many registers each, as a multiprocessor hands them
+/// out: to a warp by 256, and to four warps at a time.
+fn affordable(registers: u32) -> u32 {
+    let warp = (32 * registers.max(1)).next_multiple_of(256);
+    (REGISTERS / warp / 4 * 4 * 32).min(1024)
+}
+
 table!(Kernel, INVALID_HANDLE);
 
 /// An entry of a library: a `CUfunction` or a `CUkernel`.
@@ -66,6 +73,11 @@ impl Kernel {
 
     pub(crate) fn entry(&self) -> &ptx::EntryInfo {
         &self.part.info.entries[self.index]
+    }
+
+    /// Whether it is machine code.
+    pub(crate) fn is_machine_code(&self) -> bool {
+        self.part.is_machine_code()
     }
 
     /// The kernel on a device.
@@ -117,12 +129,17 @@ impl Kernel {
     /// `CUfunction_attribute` by its number.
     pub(crate) fn attribute(&self, number: i32, compute: (i32, i32)) -> Result<i32> {
         let entry = self.entry();
-        let threads = |dim: [u32; 3]| dim.iter().map(|side| u64::from(*side)).product::<u64>();
-        let most = entry
-            .reqntid
-            .or(entry.maxntid)
-            .map_or(1024, threads)
-            .min(1024);
+        // Saturating: an image may claim any numbers.
+        let threads = |dim: [u32; 3]| {
+            let sides = dim.iter().map(|side| u64::from(*side));
+            sides.fold(1, u64::saturating_mul)
+        };
+        let largest = match self.is_machine_code() {
+            true => affordable(entry.registers),
+            false => 1024,
+        };
+        let most = entry.reqntid.or(entry.maxntid).map_or(1024, threads);
+        let most = most.min(largest.into());
         Ok(match number {
             0 => most as i32,
             1 => entry.static_shared as i32,
@@ -144,6 +161,7 @@ impl Kernel {
             // The virtual architecture, by which libraries choose among their kernels; not the version
             // of the language.
             5 => self.part.info.architecture() as i32,
+            6 if self.is_machine_code() => self.part.info.architecture() as i32,
             6 => compute.0 * 10 + compute.1,
             8 => self.dynamic.load(Ordering::Relaxed),
             9 => -1,
@@ -184,5 +202,40 @@ mod tests {
                 "{threads} could have more"
             );
         }
+    }
+
+    #[test]
+    fn a_block_is_as_large_as_its_registers_allow() {
+        // Of 65,536 registers: so many warps, down to a multiple of four.
+        let known = [
+            (255, 256),
+            (168, 384),
+            (128, 512),
+            (96, 640),
+            (72, 896),
+            (64, 1024),
+        ];
+        for (registers, threads) in known {
+            assert_eq!(affordable(registers), threads, "{registers}");
+            assert!(fitting(threads) >= registers, "{registers}");
+        }
+        assert_eq!((affordable(0), affordable(8)), (1024, 1024));
+    }
+
+    #[test]
+    fn machine_code_says_what_it_was_assembled_for_and_takes() {
+        let image = include_bytes!("../../../../gpu-worker/ptx/tests/cubins/shapes-sm_80.cubin");
+        let part = Part::new(image[..].into()).map_err(|wrong| wrong.1);
+        let part = Arc::new(part.expect("machine code"));
+        let named = |name| part.info.entries.iter().position(|it| it.name == name);
+        let index = named("bounded").expect("an entry");
+        let library: Weak<()> = Weak::new();
+        let name = CString::new("bounded").expect("a name");
+        let kernel = Kernel::new(library, Arc::clone(&part), index, name, u32::MAX, 1);
+        assert!(kernel.is_machine_code());
+        let attribute = |number| kernel.attribute(number, (8, 9));
+        // Threads, shared bytes, constants, local bytes, registers, both architectures.
+        let read: Vec<_> = (0..=6).map(attribute).collect();
+        assert_eq!(read, [256, 192, 52, 96, 10, 80, 80].map(Ok));
     }
 }

@@ -35,14 +35,14 @@ pub(crate) struct Library {
     source: Source,
     /// Most registers of a thread, as the program set it.
     registers: Option<u32>,
-    /// Its text, once wanted.
+    /// Its text or machine code, once wanted.
     opened: OnceLock<std::result::Result<Opened, Wrong>>,
     parts: Mutex<Parts>,
     /// Handles of its kernels, by name.
     kernels: Mutex<HashMap<Box<str>, Handle<Kernel>>>,
 }
 
-/// A library's text.
+/// A library's text or machine code.
 struct Opened {
     text: Text,
     registers: u32,
@@ -142,11 +142,11 @@ impl Library {
 
     /// Its text; `wanted` is what was asked for.
     fn open(&self, wanted: &str) -> std::result::Result<&Opened, Wrong> {
-        if let Source::MachineCode(missing) = &self.source {
+        if let Source::Unfit(missing) = &self.source {
             return Err(missing.asked_for(wanted));
         }
         let opened = self.opened.get_or_init(|| {
-            let text = self.source.text()?;
+            let text = self.source.image()?;
             let registers = self.registers.or_else(|| limited(&text));
             Ok(Opened {
                 registers: registers.unwrap_or(u32::MAX),
@@ -300,10 +300,10 @@ pub(crate) enum Refused {
 }
 
 impl Text {
-    /// Takes a large text with several kernels apart. Where that is not one that we understand, the
+    /// Takes a large text with several kernels apart; machine code stays whole. Where that is not one that we understand, the
     /// parser says why.
     fn of(mut text: Vec<u8>) -> Self {
-        if text.len() < LARGE {
+        if text.len() < LARGE || ptx::is_machine_code(&text) {
             return Self::Whole(text.into());
         }
         let end = text.iter().position(|byte| *byte == 0);

@@ -1,15 +1,15 @@
 //! Images, libraries and kernels.
 //!
 //! Loading is lazy: an image is looked at when it is given, unpacked and parsed when one of its kernels
-//! or variables is asked for, and sent to a device with the first use there. Of a large image only what
-//! a kernel needs is parsed and sent.
+//! or variables is asked for, and sent to a device with the first use there. Of a large text only what
+//! a kernel needs is parsed and sent; machine code is sent whole.
 //!
 //! | module | what |
 //! | --- | --- |
 //! | [`image`] | kinds of images, by their first bytes |
-//! | [`source`] | the source of a library's PTX, and the report where there is none |
+//! | [`source`] | the source of a library's program, and the report where there is none that runs |
 //! | [`library`] | a `CUmodule` or `CUlibrary`: kernels and variables by name |
-//! | [`part`] | PTX that goes to devices as a whole, and what is known of it there |
+//! | [`part`] | an image that goes to devices as a whole, and what is known of it there |
 //! | [`kernel`] | a `CUfunction` or `CUkernel` |
 
 mod image;
@@ -18,7 +18,7 @@ mod library;
 mod part;
 mod source;
 
-pub(crate) use image::{Image, Place, image, origin};
+pub(crate) use image::{Image, Place, image, machine_code, origin};
 pub(crate) use kernel::Kernel;
 pub(crate) use library::{Library, Refused, limit_registers, reset, unload};
 pub(crate) use source::{Missing, Source, Wrong, last_refusal, refusals, refused};

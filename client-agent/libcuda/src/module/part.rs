@@ -1,4 +1,4 @@
-//! PTX that goes to devices as a whole: an image, or what some kernels of a large one need.
+//! What goes to devices as a whole: an image, or the PTX that some kernels of a large one need.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::lock::lock;
 use crate::status::{Result, Status};
 
-/// PTX that goes to devices as a whole.
+/// An image that goes to devices as a whole.
 pub(crate) struct Part {
     image: Arc<[u8]>,
     pub(crate) info: ModuleInfo,
@@ -23,24 +23,27 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Parses an image.
+    /// Parses an image; machine code is left as it is.
     ///
     /// # Errors
     /// With line and column where it is not PTX that we know.
     pub(super) fn new(image: Arc<[u8]>) -> std::result::Result<Self, Wrong> {
-        let text = std::str::from_utf8(&image).ok();
-        let image = match text.and_then(ptx::with_grid_workspace) {
-            Some(with) => with.into_bytes().into(),
-            None => image,
+        let (image, status) = match ptx::is_machine_code(&image) {
+            true => (image, Status::INVALID_IMAGE),
+            false => (with_workspace(image), Status::INVALID_PTX),
         };
-        let info = ModuleInfo::parse(&image);
-        let info = info.map_err(|error| (Status::INVALID_PTX, error.to_string()))?;
+        let info = ModuleInfo::parse(&image).map_err(|error| (status, error.to_string()))?;
         Ok(Self {
             image,
             info,
             loaded: Mutex::default(),
             symbols: Mutex::default(),
         })
+    }
+
+    /// Whether it is machine code.
+    pub(super) fn is_machine_code(&self) -> bool {
+        ptx::is_machine_code(&self.image)
     }
 
     /// Loads it on a device, if it is not there yet; says what the device says of an image that it
@@ -94,5 +97,14 @@ impl Part {
         let found = rows.get(index).filter(|symbol| symbol.address != 0);
         let found = found.ok_or(Status::NOT_FOUND)?;
         Ok((found.address, found.bytes))
+    }
+}
+
+/// A text with a workspace for its grids, if its kernels look for one.
+fn with_workspace(image: Arc<[u8]>) -> Arc<[u8]> {
+    let text = std::str::from_utf8(&image).ok();
+    match text.and_then(ptx::with_grid_workspace) {
+        Some(with) => with.into_bytes().into(),
+        None => image,
     }
 }

@@ -1,4 +1,4 @@
-//! The source of a library's PTX, and the report where there is none.
+//! The source of a library's program: PTX, or machine code; and the report where there is none that runs.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,20 +8,25 @@ use crate::fatbin::Entry;
 use crate::lock::lock;
 use crate::status::{Status, note};
 
-/// What the PTX of a library is made of.
+/// What the program of a library is made of.
 pub(crate) enum Source {
-    Text(Box<[u8]>),
+    /// A text, or machine code, as it was given.
+    Bare(Box<[u8]>),
     /// Of a fatbin: unpacked when it is wanted.
     Packed(Entry<'static>),
-    /// Of several fatbins: unpacked and linked when it is wanted.
+    /// Texts of several fatbins: unpacked and linked when it is wanted.
     Parts(Vec<Entry<'static>>),
-    /// There is none.
-    MachineCode(Missing),
+    /// Machine code of a fatbin, and what the same program is made of as a text, where there is one.
+    Code(Entry<'static>, Option<Box<Source>>),
+    /// There is none that runs.
+    Unfit(Missing),
 }
 
-/// Why there is no PTX.
+/// Why there is no program.
 #[derive(Debug)]
 pub(crate) struct Missing {
+    /// Whether it is for a device that runs machine code.
+    pub(crate) on_gpu: bool,
     /// What there is instead.
     pub(crate) has: String,
     /// The file that it came from.
@@ -31,15 +36,16 @@ pub(crate) struct Missing {
 /// A status with its reason.
 pub(crate) type Wrong = (Status, String);
 
+fn unpacked(entry: &Entry<'_>) -> Result<Vec<u8>, Wrong> {
+    let image = entry.image();
+    image.map_err(|refusal| (Status::INVALID_IMAGE, refusal.to_string()))
+}
+
 impl Source {
-    /// The text.
-    pub(super) fn text(&self) -> Result<Vec<u8>, Wrong> {
-        let unpacked = |entry: &Entry<'_>| {
-            let text = entry.text();
-            text.map_err(|refusal| (Status::INVALID_IMAGE, refusal.to_string()))
-        };
+    /// The text, or the machine code.
+    pub(super) fn image(&self) -> Result<Vec<u8>, Wrong> {
         match self {
-            Self::Text(text) => Ok(text.to_vec()),
+            Self::Bare(image) => Ok(image.to_vec()),
             Self::Packed(entry) => unpacked(entry),
             Self::Parts(entries) => {
                 let texts = entries.iter().map(unpacked);
@@ -52,7 +58,26 @@ impl Source {
                 let linked = linked.map_err(|error| unlinked(&error.to_string()))?;
                 Ok(linked.into_bytes())
             }
-            Self::MachineCode(missing) => Err((Status::NO_BINARY_FOR_GPU, missing.has.clone())),
+            // Machine code finds the workspace of its grid where only a driver's own launch of a whole grid
+            // puts it; in a text we do.
+            Self::Code(code, text) => match text {
+                Some(text) if text.waits_for_grid() => text.image(),
+                _ => unpacked(code),
+            },
+            Self::Unfit(missing) => Err((Status::NO_BINARY_FOR_GPU, missing.has.clone())),
+        }
+    }
+
+    /// Whether kernels of its text wait for the whole of their grid.
+    fn waits_for_grid(&self) -> bool {
+        let waits = |entry: &Entry<'_>| {
+            let text = entry.image();
+            text.is_ok_and(|text| ptx::waits_for_grid(&text))
+        };
+        match self {
+            Self::Packed(entry) => waits(entry),
+            Self::Parts(entries) => entries.iter().any(waits),
+            _ => false,
         }
     }
 }
@@ -80,7 +105,7 @@ fn unlinked(error: &str) -> Wrong {
     (Status::NOT_SUPPORTED, text)
 }
 
-/// What was asked for of images without PTX: kernels, by the file that has them.
+/// What was asked for of images that do not run: kernels, by the file that has them.
 static REFUSED: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 /// What was said of the last one.
@@ -93,11 +118,14 @@ impl Missing {
     /// A kernel was asked for: says so, once in the program's life under `warploom run`.
     pub(super) fn asked_for(&self, kernel: &str) -> Wrong {
         let file = self.origin.as_deref().unwrap_or("memory");
-        let text = format!(
-            "{kernel} of {file} has no PTX: {}; a worker without a GPU runs PTX only, so build it with \
-             `-gencode arch=compute_80,code=compute_80`, or use a cluster whose workers have GPUs",
-            self.has
-        );
+        let advice = match self.on_gpu {
+            true => "the GPU needs machine code for its architecture, or PTX",
+            false => {
+                "a worker without a GPU runs PTX only, so build it with `-gencode \
+                 arch=compute_80,code=compute_80`, or use a cluster whose workers have GPUs"
+            }
+        };
+        let text = format!("{kernel} of {file} has no PTX: {}; {advice}", self.has);
         let mut refused = lock(&REFUSED);
         let first = refused.is_empty();
         if refused.len() < FILES || refused.contains_key(file) {
@@ -139,5 +167,32 @@ pub(crate) fn refused() -> String {
     match rows.is_empty() {
         true => String::new(),
         false => format!("; kernels without PTX: {}", rows.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fatbin::{choose, machine_code, tests};
+
+    const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
+
+    /// What is taken of a container with machine code beside this text.
+    fn taken(text: &str) -> Vec<u8> {
+        let container = tests::container(&[tests::code(90), tests::text(80, text)]);
+        let target = tests::gpu(90);
+        let code = machine_code(&container, target).expect("a fatbin");
+        let text = choose(&container, target).expect("it has PTX");
+        let text = Source::Packed(text.owned());
+        let source = Source::Code(code.expect("it has some").owned(), Some(Box::new(text)));
+        source.image().map_err(|wrong| wrong.1).expect("an image")
+    }
+
+    #[test]
+    fn a_program_that_waits_for_its_grid_is_taken_as_a_text() {
+        let plain = format!("{HEAD}.entry k() {{ ret; }}");
+        assert!(ptx::is_machine_code(&taken(&plain)));
+        let waits = format!("{HEAD}.entry k() {{ .reg .b32 %r; mov.u32 %r, %envreg2; ret; }}");
+        assert_eq!(taken(&waits), waits.as_bytes());
     }
 }

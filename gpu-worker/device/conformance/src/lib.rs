@@ -5,6 +5,7 @@ mod answers;
 mod ended;
 mod exports;
 mod kernels;
+mod machine_code;
 mod program;
 mod sharing;
 mod swapping;
@@ -97,6 +98,7 @@ pub fn run(device: &mut dyn Device) {
     answers::reports_times(device, &mut one, hash);
     answers::reports_symbols(device, [&mut one, &mut two]);
     answers::misses_symbols(device);
+    machine_code::runs_or_is_refused(device, &mut one);
     staged(device, &mut one);
     faults(device, &mut two, &one, hash);
     computes(device, &mut one, hash);

@@ -173,36 +173,39 @@ impl CudaDevice {
     }
 }
 
-/// Entries in source order for PTX, in the driver's order for device code.
-fn functions(image: &[u8], module: &Module) -> Result<Vec<FunctionInfo>, Failure> {
-    if is_ptx(image) {
-        let parsed = ptx::ModuleInfo::parse(image)
-            .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
-        let entries = parsed.entries.into_iter();
-        return Ok(entries
-            .map(|entry| FunctionInfo {
-                name: entry.name,
-                param_bytes: entry.param_bytes,
-                block: BlockBytes::default(),
-            })
-            .collect());
+/// The driver's version from which on it says what parameters a kernel takes.
+const SAYS_PARAMETERS: u32 = 12_040;
+
+/// Whether the driver takes the kernels of machine code for what our own reader does: by name, and with as many
+/// bytes of parameters. One that it does not give by its name cannot be launched, and is not looked at.
+fn agrees(parsed: &ptx::ModuleInfo, module: &Module) -> Result<(), Failure> {
+    for entry in &parsed.entries {
+        let function = match module.function(&entry.name) {
+            Ok(function) => function,
+            Err(failure) if failure.code == Code::UnknownFunction => continue,
+            Err(failure) => return Err(failure),
+        };
+        let (ours, theirs) = (entry.param_bytes, function.param_bytes());
+        if ours != theirs {
+            let name = &entry.name;
+            let detail = format!(
+                "kernel {name:?} takes {ours} bytes of parameters by its image, {theirs} by the driver"
+            );
+            return Err(Failure::new(Code::BadModule, detail));
+        }
     }
-    let names = module.names()?.into_iter();
-    names
-        .map(|name| {
-            let param_bytes = module.function(&name)?.param_bytes();
-            let block = BlockBytes::default();
-            Ok(FunctionInfo {
-                name,
-                param_bytes,
-                block,
-            })
-        })
-        .collect()
+    Ok(())
 }
 
-fn is_ptx(image: &[u8]) -> bool {
-    !image.starts_with(b"\x7fELF") && !image.starts_with(&0xba55_ed50_u32.to_le_bytes())
+/// Kernels in the order of our own parser, which is the client's.
+fn functions(parsed: &ptx::ModuleInfo) -> Vec<FunctionInfo> {
+    let entries = parsed.entries.iter();
+    let info = entries.map(|entry| FunctionInfo {
+        name: entry.name.clone(),
+        param_bytes: entry.param_bytes,
+        block: BlockBytes::default(),
+    });
+    info.collect()
 }
 
 impl Device for CudaDevice {
@@ -262,15 +265,20 @@ impl Device for CudaDevice {
             return Ok(linked.info.clone());
         }
         self.context.enter()?;
-        let mut variables = Vec::new();
-        if is_ptx(image) {
-            // Our own parser's message has line and column; the driver's has a log.
-            let parsed = ptx::ModuleInfo::parse(image)
-                .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
-            variables = parsed.globals;
+        // Our own parser's message has line and column; the driver's has a log.
+        let parsed = ptx::ModuleInfo::parse(image)
+            .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
+        let is_machine_code = ptx::is_machine_code(image);
+        // Machine code is linked already, and the driver's linker takes no such image.
+        let code = match is_machine_code {
+            true => image.to_vec(),
+            false => driver::link(image)?,
+        };
+        let module = Module::load(&code)?;
+        if is_machine_code && self.info.properties.driver >= SAYS_PARAMETERS {
+            agrees(&parsed, &module)?;
         }
-        let code = driver::link(image, is_ptx(image))?;
-        let functions = functions(image, &Module::load(&code)?)?;
+        let functions = functions(&parsed);
         let info = PreparedModule {
             functions,
             bytes: (image.len() + code.len()) as u64,
@@ -282,7 +290,7 @@ impl Device for CudaDevice {
             hash,
             code,
             info: info.clone(),
-            variables,
+            variables: parsed.globals,
         };
         self.modules.insert(hash, Arc::new(linked));
         Ok(info)

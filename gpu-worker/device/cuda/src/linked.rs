@@ -3,12 +3,12 @@
 use bus_schemas::ModuleHash;
 use device::PreparedModule;
 
-/// A module linked for this GPU.
+/// A module as machine code for this GPU.
 #[derive(Debug)]
 pub(crate) struct Linked {
     pub(crate) hash: ModuleHash,
     pub(crate) code: Vec<u8>,
     pub(crate) info: PreparedModule,
-    /// Its variables, where it was PTX: the driver does not name those of device code.
+    /// Its variables, as our own parser has them: the driver does not name any.
     pub(crate) variables: Vec<ptx::GlobalInfo>,
 }

@@ -1,4 +1,4 @@
-//! Images linked for the GPU, modules and their entries.
+//! Texts linked for the GPU, modules and their entries.
 
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
@@ -8,8 +8,8 @@ use cudarc::driver::sys::{self, CUresult};
 
 use super::check;
 
-/// Links PTX, or takes device code as it is, and gives device code for this GPU.
-pub(crate) fn link(image: &[u8], is_ptx: bool) -> Result<Vec<u8>, Failure> {
+/// Links PTX: machine code for this GPU.
+pub(crate) fn link(text: &[u8]) -> Result<Vec<u8>, Failure> {
     use sys::CUjit_option_enum as Option;
     let mut log = vec![0_u8; 8 << 10];
     let mut options = [
@@ -20,16 +20,10 @@ pub(crate) fn link(image: &[u8], is_ptx: bool) -> Result<Vec<u8>, Failure> {
         log.as_mut_ptr().cast::<c_void>(),
         ptr::without_provenance_mut(log.len()),
     ];
-    let kind = if is_ptx {
-        sys::CUjitInputType::CU_JIT_INPUT_PTX
-    } else if image.starts_with(b"\x7fELF") {
-        sys::CUjitInputType::CU_JIT_INPUT_CUBIN
-    } else {
-        sys::CUjitInputType::CU_JIT_INPUT_FATBINARY
-    };
+    let kind = sys::CUjitInputType::CU_JIT_INPUT_PTX;
     // PTX is text that the driver reads to its terminator.
-    let mut data = image.to_vec();
-    data.extend(is_ptx.then_some(0));
+    let mut data = text.to_vec();
+    data.push(0);
     let (mut state, mut cubin, mut size) = (ptr::null_mut(), ptr::null_mut(), 0);
     // SAFETY: options, values, log and data outlive the link, which ends in this block; `cubin`
     // belongs to the link and is copied before it is destroyed.
@@ -108,30 +102,6 @@ impl Module {
         }
         check(result, &format!("variable {name:?}"))?;
         Ok(Some((address, bytes as u64)))
-    }
-
-    /// Names of all entries.
-    pub(crate) fn names(&self) -> Result<Vec<String>, Failure> {
-        let mut count = 0;
-        // SAFETY: the vector has room for `count` handles; names are the driver's, static for the
-        // life of the module, and copied at once.
-        unsafe {
-            let counted = sys::cuModuleGetFunctionCount(&raw mut count, self.0);
-            check(counted, "counting entries")?;
-            let mut functions = vec![ptr::null_mut(); count as usize];
-            let listed = sys::cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, self.0);
-            check(listed, "listing entries")?;
-            let mut names = Vec::new();
-            for function in functions {
-                let mut name = ptr::null();
-                check(
-                    sys::cuFuncGetName(&raw mut name, function),
-                    "naming an entry",
-                )?;
-                names.push(CStr::from_ptr(name).to_string_lossy().into_owned());
-            }
-            Ok(names)
-        }
     }
 }
 
