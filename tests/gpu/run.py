@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -36,7 +37,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--warploom", type=pathlib.Path, default=ROOT / "target/release/warploom")
     parser.add_argument("--conformance", type=pathlib.Path, help="the test of the crate device-cuda; skipped without")
-    parser.add_argument("--suite", nargs="+", default=["conformance", "nvcc", "clients"])
+    parser.add_argument("--suite", nargs="+", default=["conformance", "nvcc", "clients", "rates"])
     parser.add_argument("--only", default="", help="programs whose name contains this")
     parser.add_argument("--flags", default="", help="more flags for nvcc: -arch=native for machine code of this GPU, without PTX")
     parser.add_argument("--limit", type=float, default=40, help="seconds for one program")
@@ -134,6 +135,26 @@ def clients(options, table, cluster, _):
                 table.row("clients", program.stem, came, *ours(cluster, [sys.executable, program], limit))
 
 
+def rates(options, table, cluster, folder):
+    """Launches and copies of one program, without Warploom and with it, in turns: medians of five turns."""
+    program = folder / "rates"
+    made = subprocess.run(["nvcc", "-O2", "-o", program, HERE / "bench/rates.cu"], capture_output=True, text=True, check=False)
+    if made.returncode:
+        return table.row("rates", "all", "failed", "failed", made.stderr.strip()[-200:])
+    told = {"native": [], "warploom": []}
+    for _ in range(5):
+        for who, command, environment in (
+                ("native", [program], None),
+                ("warploom", [cluster.binary, "run", "--tenant", "default", "--", program], {**cluster.environment, **ON})):
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=options.limit)
+            if done.returncode:
+                return table.row("rates", who, "failed", "failed", done.stderr.strip()[-200:])
+            told[who].append(json.loads(done.stdout))
+    for name in told["native"][0]:
+        theirs, ours = (statistics.median(it[name] for it in told[who]) for who in told)
+        table.row("rates", name, f"{theirs:.4g}", f"{ours:.4g}", f"ratio {ours / theirs:.3f}")
+
+
 def main():
     options = arguments()
     table = Table(options.json)
@@ -142,7 +163,7 @@ def main():
         passed = done.returncode == 0 and "SKIPPED" not in done.stderr
         last = (done.stdout + done.stderr).strip().splitlines()
         table.row("conformance", "device-cuda", "well", "well" if passed else "failed", "" if passed else " | ".join(last[-6:]))
-    suites = [it for it in (nvcc, clients) if it.__name__ in options.suite]
+    suites = [it for it in (nvcc, clients, rates) if it.__name__ in options.suite]
     if suites:
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)

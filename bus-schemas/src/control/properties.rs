@@ -67,6 +67,9 @@ pub struct DeviceProperties {
     /// The worker answers [`crate::IpcRequest`]s.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub answers_ipc: bool,
+    /// It runs machine code of its architecture. A GPU's worker of a build before takes PTX alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub machine_code: bool,
     /// Shared memory of a multiprocessor, bytes.
     pub sm_shared: u32,
     /// Registers of a block.

@@ -52,6 +52,7 @@ fn properties() -> DeviceProperties {
         answers_memory: false,
         answers_offers: false,
         answers_ipc: false,
+        machine_code: false,
         sm_shared: 164 << 10,
         block_registers: 65_536,
         sm_registers: 65_536,

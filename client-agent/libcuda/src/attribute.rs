@@ -70,7 +70,7 @@ impl Properties {
         Target {
             capability: major * 10 + minor,
             newer: self.is_cpu(),
-            code: !self.is_cpu(),
+            code: self.device.machine_code,
         }
     }
 

@@ -47,8 +47,9 @@ fn is_scaled(text: &str) -> bool {
     mantissa.len() < text.len() && mantissa.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The number in `#line 7`.
+/// The number in `#line 7`, which may be a comment: NVIDIA's assembler takes no such note.
 fn numbered(note: &str) -> Option<u32> {
+    let note = note.strip_prefix("//").unwrap_or(note);
     note.strip_prefix("#line ")?.trim().parse().ok()
 }
 
@@ -144,16 +145,12 @@ impl<'a> Lexer<'a> {
                 b'\n' => self.newline(),
                 b' ' | b'\t' | b'\r' | 0x0b | 0x0c => {}
                 // `# 1 "file.cu"`: a note of a preprocessor; `#line 7`: the next line's number.
-                b'#' => {
+                first @ (b'#' | b'/') if first == b'#' || self.byte(1) == b'/' => {
                     let start = self.at;
                     self.skip_line();
                     if let Some(line) = numbered(&self.text[start..self.at]) {
                         self.line = line.saturating_sub(1);
                     }
-                    continue;
-                }
-                b'/' if self.byte(1) == b'/' => {
-                    self.skip_line();
                     continue;
                 }
                 b'/' if self.byte(1) == b'*' => {

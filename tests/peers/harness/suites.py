@@ -81,10 +81,17 @@ def numba(stage, row):
     else:
         row.bound = 0.9
         names = ["numba.cuda.tests"]
-    # Left out by the acceptance: inter-process memory, and Numba's own runtime on the device.
+    # Left out: inter-process memory, which is the suite `ipc`, and Numba's own runtime on the device.
     tests = stage.pytest(row.suite, ["--pyargs", *names, *stage.workers(),
                                      "-k", "not ipc and not nrt"], limit=3600, timeout=180)
     outcome.judge(row, tests, outcome.expected(PEERS / "expected" / "numba-cuda.txt"))
+
+
+def ipc(stage, row):
+    """Numba's own tests of memory that processes share."""
+    python = wheels.environment(stage.options.tools, "ipc-requirements.txt")
+    tests = stage.pytest(row.suite, ["--pyargs", "numba.cuda.tests", "-k", "ipc"], python=python, limit=600, timeout=180)
+    outcome.judge(row, tests, {})
 
 
 def tiny(stage, row):
@@ -205,7 +212,7 @@ def _count(row, ran):
 
 
 #: All suites in their order; those of the fast part.
-SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, gpt2, two, memory,
+SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, ipc, gpt2, two, memory,
                                                        backend, plugin, runtime, nvcc, workflows,
                                                        triton, triton_own, torch, cupy,
                                                        warp, jax, chart)}

@@ -41,6 +41,14 @@ pub(crate) struct LaunchAttribute {
 const COOPERATIVE: c_int = 2;
 const CLUSTER: c_int = 4;
 
+/// Blocks of a cluster, as an attribute says.
+fn cluster_blocks(attribute: &LaunchAttribute) -> i64 {
+    let [first, second, ..] = attribute.value;
+    let sides = [first as u32, (first >> 32) as u32, second as u32];
+    let blocks = sides.iter().map(|side| i64::from((*side).max(1)));
+    blocks.fold(1, i64::saturating_mul)
+}
+
 /// Launches a kernel on the current device, or records it where the stream is captured.
 fn launch(shape: Shape, stream: Handle<Stream>, arguments: Arguments<'_>) -> Result {
     let number = stream.op_number()?;
@@ -204,8 +212,7 @@ api! {
     ) also cuLaunchKernelEx_ptsz {
         let config = config.take()?;
         for attribute in config.attributes.items(config.count.whole())? {
-            let of_cluster = attribute.value[0] as u32 > 1 || (attribute.value[0] >> 32) > 1;
-            if attribute.id == CLUSTER && of_cluster {
+            if attribute.id == CLUSTER && cluster_blocks(&attribute) > 1 {
                 return Err(Status::INVALID_CLUSTER_SIZE);
             }
             if attribute.id == COOPERATIVE && attribute.value[0] as u32 != 0 {
@@ -245,6 +252,25 @@ api! {
     fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         blocks: Out<'_, c_int>, function: Handle<Kernel>, threads: c_int, shared: usize, _flags: c_uint,
     ) => blocks.put(occupancy(function, threads, shared)?);
+    fn cuOccupancyMaxActiveClusters(
+        clusters: Out<'_, c_int>, function: Handle<Kernel>, config: In<'_, LaunchConfig<'_>>,
+    ) {
+        let config = config.take()?;
+        clusters.check()?;
+        let mut blocks = 1;
+        for attribute in config.attributes.items(config.count.whole())? {
+            if attribute.id == CLUSTER {
+                blocks = cluster_blocks(&attribute);
+            }
+        }
+        let shape = config.shape;
+        let threads = shape.block.iter().try_fold(1_u32, |all, side| all.checked_mul(*side));
+        let threads = threads.and_then(|threads| c_int::try_from(threads).ok());
+        let each = occupancy(function, threads.ok_or(Status::INVALID_VALUE)?, shape.shared as usize)?;
+        let all = i64::from(each) * i64::from(current_device()?.properties.multiprocessors());
+        clusters.put(c_int::try_from(all / blocks.max(1)).unwrap_or(c_int::MAX))
+    }
+
     fn cuOccupancyMaxPotentialBlockSize(
         grid: Out<'_, c_int>, block: Out<'_, c_int>, function: Handle<Kernel>,
         of_block: Function<'_, SharedOfBlock>, shared: usize, limit: c_int,

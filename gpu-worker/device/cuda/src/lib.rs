@@ -230,11 +230,10 @@ impl Device for CudaDevice {
         // What was closed while it moved has its addresses until the mover has dropped it.
         self.away.wait_for_closed();
         let here = self.sessions.values().map(Session::window);
-        if !here.chain(self.away.windows()).all(apart) {
-            return Err(Failure::new(
-                Code::BadAddress,
-                "the window is another session's",
-            ));
+        let is_open = self.sessions.contains_key(&session) || self.away.has(session);
+        if is_open || !here.chain(self.away.windows()).all(apart) {
+            let detail = format!("the window at {:#x} is taken", window.base);
+            return Err(Failure::new(Code::BadAddress, detail));
         }
         let memory = (self.context, self.granularity);
         let made = Session::new(session, window, memory, self.now())?;

@@ -23,7 +23,8 @@ use flight::Flight;
 struct Loaded {
     linked: Arc<Linked>,
     module: Module,
-    functions: BTreeMap<u32, Function>,
+    /// Each with the dynamic shared bytes that it was allowed.
+    functions: BTreeMap<u32, (Function, u32)>,
     /// Addresses and bytes of its variables, once its client has asked for them. They lie where
     /// the driver put them, outside of the session's window.
     variables: Vec<(u64, u64)>,

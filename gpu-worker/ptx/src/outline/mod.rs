@@ -252,7 +252,7 @@ impl Outline {
                 }
                 _ => {
                     // Writing to a string does not fail.
-                    let _ = write!(out, "\n#line {}\n{}", item.line, &text[item.span.clone()]);
+                    let _ = write!(out, "\n//#line {}\n{}", item.line, &text[item.span.clone()]);
                 }
             }
             before = Some(index);

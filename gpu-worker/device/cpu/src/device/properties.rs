@@ -42,6 +42,7 @@ pub(super) fn of(threads: usize, memory: u64) -> DeviceProperties {
         answers_memory: false,
         answers_offers: false,
         answers_ipc: false,
+        machine_code: false,
         sm_shared: SHARED_LIMIT as u32,
         block_registers: REGISTERS,
         sm_registers: REGISTERS,

@@ -187,17 +187,18 @@ impl Session {
             let detail = format!("{name} takes {need} bytes of parameters, not {have}");
             return Err(Failure::new(Code::BadLaunch, detail));
         }
-        let function = match loaded.functions.get(&launch.function) {
-            Some(function) => *function,
-            None => {
-                let function = loaded.module.function(&info.name)?;
-                loaded.functions.insert(launch.function, function);
-                function
-            }
+        let (function, allowed) = match loaded.functions.get(&launch.function) {
+            Some(known) => *known,
+            None => (loaded.module.function(&info.name)?, 0),
         };
-        if launch.shared > 48 << 10 {
+        if launch.shared > allowed {
+            // Beside its static bytes fewer than 48 KiB may be more than it has without asking.
             function.allow_shared(launch.shared)?;
         }
+        let allowed = allowed.max(launch.shared);
+        loaded
+            .functions
+            .insert(launch.function, (function, allowed));
         self.stream
             .launch(function, launch.grid, launch.block, launch.shared, params)?;
         let end = Event::new()?;
