@@ -9,6 +9,7 @@ mod away;
 mod config;
 mod gate;
 mod keep;
+mod memory_tier;
 mod movable;
 mod mover;
 mod progress;

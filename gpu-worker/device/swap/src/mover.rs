@@ -14,6 +14,8 @@ use crate::movable::Movable;
 use crate::progress::{Part, Progress};
 use crate::space::SwapSpace;
 
+/// How long nothing is moved before memory of the swap space that nothing is in goes back to the host.
+const QUIET: Duration = Duration::from_secs(2);
 /// How often who waits for the thread looks whether it is there still.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -69,9 +71,20 @@ impl<M> Shared<M> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'d>(&self, desk: MutexGuard<'d, Desk<M>>) -> MutexGuard<'d, Desk<M>> {
-        let waited = self.changed.wait(desk);
-        waited.unwrap_or_else(PoisonError::into_inner)
+    /// Waits until something changes, and gives back what nobody needs where nothing does for a while.
+    fn wait<'d>(&'d self, desk: MutexGuard<'d, Desk<M>>) -> MutexGuard<'d, Desk<M>> {
+        if !self.space.has_slack() {
+            let waited = self.changed.wait(desk);
+            return waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        let waited = self.changed.wait_timeout(desk, QUIET);
+        let (desk, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !waited.timed_out() {
+            return desk;
+        }
+        drop(desk);
+        self.space.trim();
+        self.desk()
     }
 }
 
@@ -302,11 +315,13 @@ fn bring<M: Movable>(shared: &Shared<M>, of: &mut Move<M>) -> Result<u64, Failur
     let mut part = Part::of(&shared.progress, stored(&of.kept));
     let (mut bytes, mut piece) = (0, Vec::new());
     while let Some((address, stored)) = of.kept.pop_front() {
-        let came = of
-            .gate
-            .through(|| ())
-            .and_then(|()| stored.read(&mut piece));
-        if let Err(failure) = came.and_then(|()| of.what.bring_in(address, &piece)) {
+        let what = &mut of.what;
+        let came = of.gate.through(|| ()).and_then(|()| {
+            stored.read(&mut piece, |at, bytes| {
+                what.bring_in(address + at as u64, bytes)
+            })
+        });
+        if let Err(failure) = came {
             of.kept.push_front((address, stored));
             return Err(failure);
         }

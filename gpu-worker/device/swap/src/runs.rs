@@ -29,6 +29,11 @@ impl Runs {
         self.left
     }
 
+    /// What is free, in order.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.free.iter().map(|(start, end)| *start..*end)
+    }
+
     /// Takes up to `bytes` bytes in one run: of the first that is long enough, else all of the first.
     /// None where nothing is free.
     pub(crate) fn take(&mut self, bytes: u64) -> Option<Range<u64>> {

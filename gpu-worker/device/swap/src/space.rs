@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bus_schemas::{Code, Failure};
 use device::SwapUse;
-use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::config::SwapConfig;
+use crate::memory_tier::MemoryTier;
 use crate::reserve;
 use crate::runs::Runs;
 
@@ -23,6 +23,11 @@ enum Tier {
     Memory,
     /// In the swap file.
     Disk,
+}
+
+/// A part that the swap space has not: nothing is ever there.
+fn missing() -> std::io::Error {
+    std::io::Error::other("the swap space has no such part")
 }
 
 /// Whole grains of a tier that one piece has.
@@ -55,7 +60,7 @@ impl Free {
 /// Room for bytes that were swapped out, two tiers with a limit each.
 #[derive(Debug)]
 pub struct SwapSpace {
-    memory: Option<File>,
+    memory: Option<MemoryTier>,
     disk: Option<File>,
     /// Bytes that each may hold, memory first.
     limits: (u64, u64),
@@ -80,7 +85,7 @@ impl SwapSpace {
         Ok(Some(Self {
             memory: match limits.0 {
                 0 => None,
-                bytes => Some(reserve::in_memory(bytes)?),
+                bytes => Some(MemoryTier::new(bytes)?),
             },
             disk: of_file.map(reserve::on_disk).transpose()?,
             limits,
@@ -95,13 +100,18 @@ impl SwapSpace {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn file(&self, tier: Tier) -> Result<&File, Failure> {
-        let file = match tier {
-            Tier::Memory => &self.memory,
-            Tier::Disk => &self.disk,
-        };
-        let none = || Failure::new(Code::Device, "the swap space has no such part");
-        file.as_ref().ok_or_else(none)
+    /// Whether the host's memory has pages for what nobody has any more.
+    pub(crate) fn has_slack(&self) -> bool {
+        self.memory.as_ref().is_some_and(MemoryTier::has_slack)
+    }
+
+    /// Gives memory that nothing is in back to the host.
+    pub(crate) fn trim(&self) {
+        if let Some(memory) = &self.memory {
+            // Nobody is given any of it meanwhile.
+            let free = self.free();
+            memory.trim(free.memory.runs());
+        }
     }
 
     /// Bytes that it has room for.
@@ -138,9 +148,13 @@ impl SwapSpace {
     /// If there is no room for all of them, or the host fails: nothing is stored then.
     pub fn put(self: &Arc<Self>, bytes: &[u8]) -> Result<Stored, Failure> {
         let stored = self.take(bytes.len())?;
-        stored.pieces(|file, at, range| match bytes.get(range) {
-            Some(piece) => file.write_all_at(piece, at),
-            None => Ok(()),
+        stored.pieces(|extent, range| {
+            let piece = bytes.get(range).unwrap_or_default();
+            match (extent.tier, &self.memory, &self.disk) {
+                (Tier::Memory, Some(memory), _) => memory.write(extent.range.start, piece),
+                (Tier::Disk, _, Some(disk)) => disk.write_all_at(piece, extent.range.start),
+                _ => Err(missing()),
+            }
         })?;
         Ok(stored)
     }
@@ -169,13 +183,10 @@ impl SwapSpace {
         Ok(stored)
     }
 
-    /// Nobody has an extent any more. Memory goes back to the host; where the host does not take it, it
-    /// stays with what comes there next. What was in it is never read: whoever reads has written before.
+    /// Nobody has an extent any more. What was in it is never read: whoever reads has written before.
     fn give(&self, extent: &Extent) {
-        if let (Tier::Memory, Some(file)) = (extent.tier, &self.memory) {
-            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let Range { start, end } = extent.range;
-            let _ = fallocate(file, hole, start, end - start);
+        if let (Tier::Memory, Some(memory)) = (extent.tier, &self.memory) {
+            memory.given();
         }
         self.free().of(extent.tier).give(extent.range.clone());
     }
@@ -202,29 +213,49 @@ impl Stored {
         self.len == 0
     }
 
-    /// Reads them all, into `bytes` in place of what is there.
+    /// Gives `each` all of them in order, in parts of whole pages but for the last: where a part begins, and its
+    /// bytes. `spare` is room for some of them.
     ///
     /// # Errors
-    /// If the host fails.
-    pub fn read(&self, bytes: &mut Vec<u8>) -> Result<(), Failure> {
-        bytes.resize(self.len, 0);
-        self.pieces(|file, at, range| match bytes.get_mut(range) {
-            Some(piece) => file.read_exact_at(piece, at),
-            None => Ok(()),
-        })
+    /// If the host fails, or what `each` says.
+    pub fn read(
+        &self,
+        spare: &mut Vec<u8>,
+        mut each: impl FnMut(usize, &[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let space = &self.space;
+        let mut said = Ok(());
+        self.pieces(|extent, range| {
+            let start = extent.range.start;
+            let end = start + range.len() as u64;
+            let bytes = match (extent.tier, &space.memory, &space.disk) {
+                (Tier::Memory, Some(memory), _) => memory.read(start..end, spare)?,
+                (Tier::Disk, _, Some(disk)) => {
+                    spare.resize(range.len(), 0);
+                    disk.read_exact_at(spare, start)?;
+                    &spare[..]
+                }
+                _ => return Err(missing()),
+            };
+            if said.is_ok() {
+                said = each(range.start, bytes);
+            }
+            Ok(())
+        })?;
+        said
     }
 
-    /// Each extent in order: the file that it is in, where it begins there, and which of the bytes it has.
+    /// Each extent in order, and which of the bytes it has.
     fn pieces(
         &self,
-        mut each: impl FnMut(&File, u64, Range<usize>) -> std::io::Result<()>,
+        mut each: impl FnMut(&Extent, Range<usize>) -> std::io::Result<()>,
     ) -> Result<(), Failure> {
         let mut from = 0_usize;
-        for Extent { tier, range } in &self.extents {
+        for extent in &self.extents {
+            let Extent { tier, range } = extent;
             let whole = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
             let to = self.len.min(from.saturating_add(whole));
-            let file = self.space.file(*tier)?;
-            each(file, range.start, from..to).map_err(|error| {
+            each(extent, from..to).map_err(|error| {
                 let place = match tier {
                     Tier::Memory => "the host's memory",
                     Tier::Disk => "the swap file",

@@ -3,9 +3,12 @@
 use super::{Memory, PAGE};
 use crate::error::MemoryError;
 use std::ops::Range;
+use std::sync::mpsc::{self, SyncSender};
 
 /// Bytes that are taken out at a time.
 const PIECE: u64 = 1 << 20;
+/// Ranges that are copied and not given back yet, at most: they are in memory twice.
+const BEHIND: usize = 4;
 
 impl Memory {
     /// Bytes of this session's own that are in memory: of the pages it has touched. Those that it
@@ -80,9 +83,37 @@ impl Memory {
         &mut self,
         addr: u64,
         len: u64,
-        mut sink: impl FnMut(u64, &[u8]) -> Result<(), E>,
+        sink: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let range = self.pages(addr, len)?;
+        let memory = &*self;
+        // To give pages back takes as long as to copy them: a thread of its own does it behind the copies.
+        let (given, refused) = std::thread::scope(|scope| {
+            let (gone, ranges) = mpsc::sync_channel(BEHIND);
+            let punching = std::thread::Builder::new().spawn_scoped(scope, move || {
+                ranges
+                    .into_iter()
+                    .map(|range| memory.give_back(range))
+                    .filter_map(Result::err)
+                    .last()
+            });
+            let behind = punching.is_ok().then_some(&gone);
+            let given = memory.take_runs(range, behind, sink);
+            drop(gone);
+            let punched = punching.ok().and_then(|thread| thread.join().ok());
+            (given, punched.flatten())
+        });
+        given?;
+        refused.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// As [`Memory::take_out`]; pages go back to the host by `behind`, or here where there is none.
+    fn take_runs<E: From<MemoryError>>(
+        &self,
+        range: Range<u64>,
+        behind: Option<&SyncSender<Range<u64>>>,
+        mut sink: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut from = range.start;
         loop {
             let next = self.runs(from..range.end).next();
@@ -91,37 +122,43 @@ impl Memory {
             };
             let pieces = (run.start..run.end).step_by(PIECE as usize);
             for start in pieces {
-                self.take_piece(start..run.end.min(start + PIECE), &mut sink)?;
+                self.take_piece(start..run.end.min(start + PIECE), behind, &mut sink)?;
             }
             from = run.end;
         }
     }
 
-    /// As [`Memory::take_out`], of pages that are all in memory, between two offsets of the window.
+    /// As [`Memory::take_runs`], of pages that are all in memory, between two offsets of the window.
     fn take_piece<E: From<MemoryError>>(
-        &mut self,
+        &self,
         mut piece: Range<u64>,
+        behind: Option<&SyncSender<Range<u64>>>,
         sink: &mut impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        let give_back = |range: Range<u64>| match behind.map(|behind| behind.send(range.clone())) {
+            Some(Ok(())) => Ok(()),
+            _ => self.give_back(range),
+        };
         while !piece.is_empty() {
             let live = self.inhabited(&piece).unwrap_or(piece.end..piece.end);
-            self.give_back(piece.start..live.start)?;
+            give_back(piece.start..live.start)?;
             if !live.is_empty() {
                 // SAFETY: whole pages of the window that are in memory. Their file is mapped there: where
-                // another is shown, this one has no pages. `&mut self` says that nobody writes to them.
+                // another is shown, this one has no pages. `take_out` has `&mut self`, so nobody writes to them;
+                // they are given back once this is over.
                 let bytes = unsafe {
                     let at = self.host.as_ptr().add(live.start as usize);
                     std::slice::from_raw_parts(at, (live.end - live.start) as usize)
                 };
                 sink(self.base + live.start, bytes)?;
             }
-            self.give_back(live.clone())?;
+            give_back(live.clone())?;
             piece.start = live.end;
         }
         Ok(())
     }
 
-    fn give_back(&mut self, range: Range<u64>) -> Result<(), MemoryError> {
+    fn give_back(&self, range: Range<u64>) -> Result<(), MemoryError> {
         let bytes = range.end - range.start;
         match bytes == 0 || self.punch(range.start, bytes) {
             true => Ok(()),
