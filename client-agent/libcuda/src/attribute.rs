@@ -74,6 +74,11 @@ impl Properties {
         }
     }
 
+    /// Whether its sessions may use memory of one another.
+    pub(crate) fn shares_memory(&self) -> bool {
+        self.device.answers_ipc
+    }
+
     /// Whether its worker computes with a processor, by our own compiler.
     pub(crate) fn is_cpu(&self) -> bool {
         self.device.kind == "cpu"

@@ -32,6 +32,7 @@
 //! | [`status`] | the driver's result codes |
 
 mod abi;
+mod advised;
 mod api;
 mod array;
 mod attribute;

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 use client_session::Session;
 
+use crate::advised::{Advice, Advised};
 use crate::lock::lock;
 use crate::mirror::Mirrors;
 use crate::status::{Result, Status};
@@ -73,6 +74,7 @@ struct Range {
 #[derive(Debug, Default)]
 pub(crate) struct Managed {
     table: Mutex<BTreeMap<u64, Range>>,
+    advised: Mutex<Advised>,
 }
 
 impl Managed {
@@ -81,6 +83,30 @@ impl Managed {
         let table = lock(&self.table);
         let found = table.range(..=address).next_back();
         found.is_some_and(|(start, range)| address - start < range.bytes)
+    }
+
+    /// The pages of a range that lies in one managed allocation; `None` where it does not.
+    fn pages(&self, address: u64, bytes: u64) -> Option<std::ops::Range<u64>> {
+        let table = lock(&self.table);
+        let (start, range) = table.range(..=address).next_back()?;
+        let end = address.checked_add(bytes).filter(|_| bytes > 0)?;
+        let inside = end <= start + range.bytes;
+        inside.then(|| address / PAGE * PAGE..end.next_multiple_of(PAGE))
+    }
+
+    /// Notes advice about a range; false where that is no managed memory.
+    pub(crate) fn advise(&self, address: u64, bytes: u64, change: impl Fn(&mut Advice)) -> bool {
+        let pages = self.pages(address, bytes);
+        if let Some(pages) = pages.clone() {
+            lock(&self.advised).change(pages, change);
+        }
+        pages.is_some()
+    }
+
+    /// What was advised about a range; `None` where that is no managed memory.
+    pub(crate) fn advice(&self, address: u64, bytes: u64) -> Option<Advice> {
+        let pages = self.pages(address, bytes)?;
+        Some(lock(&self.advised).of(pages))
     }
 
     /// Allocates, on the device and here.
@@ -145,6 +171,7 @@ impl Managed {
         let Some(range) = lock(&self.table).remove(&address) else {
             return Ok(false);
         };
+        lock(&self.advised).forget(address..address + range.bytes.next_multiple_of(PAGE));
         mirrors.remove(address as usize);
         session.free(range.base)?;
         if let Some(pages) = Pages::of(session, address, range.bytes) {

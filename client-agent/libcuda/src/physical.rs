@@ -280,6 +280,14 @@ pub(crate) fn unmap(device: &Device, address: u64, bytes: u64) -> Result {
     Ok(())
 }
 
+/// The kinds of handles for other processes that the piece has which is mapped at an address.
+pub(crate) fn shared_at(address: u64) -> u64 {
+    let mapped = lock(&MAPPED);
+    mapped
+        .get(&address)
+        .map_or(0, |(_, piece)| piece.shared as u64)
+}
+
 /// Whether a range is mapped from its beginning to its end.
 pub(crate) fn is_mapped(address: u64, bytes: u64) -> bool {
     covered(&lock(&MAPPED), address, bytes).is_some()

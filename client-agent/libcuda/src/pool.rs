@@ -163,6 +163,13 @@ impl Pools {
         Ok(address)
     }
 
+    /// The pool of an allocation, if it is of one.
+    pub(crate) fn of(&self, address: u64) -> Option<Arc<Pool>> {
+        lock(&self.of)
+            .get(&address)
+            .map(|(pool, _)| Arc::clone(pool))
+    }
+
     /// An allocation is about to be freed, whether it is a pool's or not.
     pub(crate) fn free(&self, address: u64) {
         let was = lock(&self.of).remove(&address);

@@ -38,6 +38,18 @@ pub(crate) fn find(pool: Handle<MadePool>) -> Result<(&'static Device, Arc<Pool>
     Ok((device, Arc::clone(&device.pools.own)))
 }
 
+/// The handle of the pool that an allocation came from; null for one of no pool, or of one that is gone.
+pub(crate) fn of(device: &Device, address: u64) -> Handle<MadePool> {
+    let Some(pool) = device.pools.of(address) else {
+        return Handle::NULL;
+    };
+    if Arc::ptr_eq(&pool, &device.pools.own) {
+        return own(device);
+    }
+    let made = MadePool::table().which(|made| Arc::ptr_eq(&made.1, &pool));
+    made.into_iter().next().unwrap_or(Handle::NULL)
+}
+
 /// The handle of a device's own pool.
 pub(crate) fn own(device: &Device) -> Handle<MadePool> {
     Handle::new(OWN + device.ordinal)

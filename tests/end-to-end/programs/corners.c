@@ -101,15 +101,49 @@ static void advice(void) {
     int attributes[] = {1, 3};
     uint64_t held = 9;
     begin();
-    CHECK(cuMemAllocManaged(&managed, 4096, 1));
-    CHECK(cuMemPrefetchAsync_v2(managed, 4096, here, 0, NULL));
-    CHECK(cuMemAdvise_v2(managed, 4096, 1, here));
-    ANSWERS(INVALID_VALUE, cuMemAdvise_v2(16, 4096, 1, here));
+    CHECK(cuMemAllocManaged(&managed, 16384, 1));
+    /* Nothing was said of it yet. */
     CHECK(cuMemRangeGetAttribute(&first, 4, 2, managed, 4096));
     ASSERT(first == -2);
     CHECK(cuMemRangeGetAttributes(data, sizes, attributes, 2, managed, 4096));
     ASSERT(first == 0 && second[0] == -2 && second[1] == -2);
+    /* Mostly read, of the first page; wanted on the device, accessed by it and by the host, all of it. */
+    CHECK(cuMemAdvise_v2(managed, 4096, 1, here));
+    CHECK(cuMemAdvise_v2(managed, 16384, 3, here));
+    CHECK(cuMemAdvise_v2(managed, 16384, 5, here));
+    CHECK(cuMemAdvise_v2(managed, 16384, 5, other));
+    CHECK(cuMemRangeGetAttributes(data, sizes, attributes, 2, managed, 4096));
+    ASSERT(first == 1 && second[0] == -1 && second[1] == 0);
+    CHECK(cuMemRangeGetAttribute(&first, 4, 1, managed, 8192));
+    ASSERT(first == 0);
+    CHECK(cuMemRangeGetAttribute(&first, 4, 2, managed + 5000, 1000));
+    ASSERT(first == 0);
+    CHECK(cuMemRangeGetAttribute(&first, 4, 5, managed, 16384));
+    ASSERT(first == 1);
+    CHECK(cuMemAdvise_v2(managed, 16384, 6, other));
+    CHECK(cuMemAdvise_v2(managed, 16384, 4, here));
+    CHECK(cuMemRangeGetAttributes(data, sizes, attributes, 2, managed, 4096));
+    ASSERT(second[0] == 0 && second[1] == -2);
+    /* Prefetched, last to the host. */
+    CHECK(cuMemPrefetchAsync_v2(managed, 16384, here, 0, NULL));
+    CHECK(cuMemPrefetchAsync_v2(managed + 8192, 8192, other, 0, NULL));
+    CHECK(cuMemRangeGetAttribute(&first, 4, 4, managed, 8192));
+    ASSERT(first == 0);
+    CHECK(cuMemRangeGetAttribute(&first, 4, 4, managed + 8192, 8192));
+    ASSERT(first == -1);
+    CHECK(cuMemRangeGetAttribute(&first, 4, 4, managed, 16384));
+    ASSERT(first == -2);
+    /* No managed memory, too much of it, no such advice, no such device. */
+    ANSWERS(INVALID_VALUE, cuMemAdvise_v2(16, 4096, 1, here));
+    ANSWERS(INVALID_VALUE, cuMemAdvise_v2(bytes, N, 1, here));
+    ANSWERS(INVALID_VALUE, cuMemAdvise_v2(managed, 16385, 1, here));
+    ANSWERS(INVALID_VALUE, cuMemAdvise_v2(managed, 0, 1, here));
+    ANSWERS(INVALID_VALUE, cuMemAdvise_v2(managed, 4096, 9, here));
+    ANSWERS(101, cuMemAdvise_v2(managed, 4096, 3, (Location){1, 77}));
+    ANSWERS(INVALID_VALUE, cuMemPrefetchAsync_v2(bytes, N, here, 0, NULL));
+    ANSWERS(101, cuMemPrefetchAsync_v2(managed, 4096, (Location){1, 77}, 0, NULL));
     ANSWERS(INVALID_VALUE, cuMemRangeGetAttribute(&first, 4, 2, bytes, N));
+    ANSWERS(INVALID_VALUE, cuMemRangeGetAttribute(&first, 4, 9, managed, 4096));
     CHECK(cuMemGetDefaultMemPool(&pool, &here, 1));
     CHECK(cuMemGetMemPool(&again, &here, 1));
     ASSERT(pool && pool == again);

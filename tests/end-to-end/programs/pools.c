@@ -80,9 +80,19 @@ static void current(void) {
     CHECK(cuMemPoolSetAttribute(mine, 1, &off));
     CHECK(cuMemPoolGetAttribute(mine, 1, &got));
     ASSERT(got == 0);
-    CHECK(cuMemPoolGetAccess(&flags, mine, NULL));
+    CHECK(cuMemPoolGetAccess(&flags, mine, (int[]){1, 0}));
     ASSERT(flags == 3);
+    CHECK(cuMemPoolGetAccess(&flags, mine, (int[]){2, 0}));
+    ASSERT(flags == 0);
+    ANSWERS(INVALID_VALUE, cuMemPoolGetAccess(&flags, mine, NULL));
     CHECK(cuMemPoolSetAccess(mine, NULL, 0));
+    CHECK(cuMemPoolSetAccess(mine, (int[]){1, 0, 3}, 1));
+    ANSWERS(INVALID_VALUE, cuMemPoolSetAccess(mine, (int[]){1, 0, 0}, 1));
+    ANSWERS(101, cuMemPoolSetAccess(mine, (int[]){1, 7, 3}, 1));
+    ANSWERS(INVALID_VALUE, cuMemPoolSetAccess(mine, NULL, 1));
+    /* Of what pool an allocation is. */
+    CHECK(cuPointerGetAttribute(&found, 17, one));
+    ASSERT(found == mine);
     /* A pool that is gone is nobody's; what came from it stays. */
     CHECK(cuMemPoolDestroy(mine));
     CHECK(cuDeviceGetMemPool(&found, 0));
@@ -101,6 +111,10 @@ static void current(void) {
     CHECK(cuMemFreeAsync(two, NULL));
     CHECK(cuMemAllocFromPoolAsync(&byte, 1, narrow, NULL));
     elsewhere.place = 2;
+    ANSWERS(801, cuMemPoolCreate(&found, &elsewhere));
+    elsewhere = properties, elsewhere.kind = 0;
+    ANSWERS(INVALID_VALUE, cuMemPoolCreate(&found, &elsewhere));
+    elsewhere = properties, elsewhere.handles = 1;
     ANSWERS(801, cuMemPoolCreate(&found, &elsewhere));
     ANSWERS(INVALID_VALUE, cuMemPoolCreate(&found, NULL));
 }

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_uint};
 
 use super::device::device;
-use super::memory::range;
 use crate::abi::{Count, Handle, List, Out, OutList};
+use crate::advised::{Advice, CPU, HOST, Place};
 use crate::guard::api;
 use crate::process::holder;
 use crate::status::{Result, Status};
@@ -20,56 +20,119 @@ pub(crate) struct Location {
 
 /// A location on a device.
 pub(crate) const DEVICE: c_int = 1;
-/// `CU_DEVICE_INVALID`: none was advised.
-const NOWHERE: c_int = -2;
+/// Host memory, of a NUMA node or of the thread's.
+const HOST_NUMA: c_int = 3;
+const HOST_NUMA_CURRENT: c_int = 4;
 
-/// Attributes of ranges that are no places: whether mostly read, and kinds of places.
-const PLAIN: [c_int; 3] = [1, 5, 7];
+/// A place that a program names: a device that there is, or the host.
+fn place(location: Location) -> Result<Place> {
+    match location.kind {
+        DEVICE => device(location.id).map(drop)?,
+        HOST | HOST_NUMA | HOST_NUMA_CURRENT => {}
+        _ => return Err(Status::INVALID_VALUE),
+    }
+    let (kind, id) = (location.kind, location.id);
+    Ok(Place { kind, id })
+}
 
-/// Answers what was advised about managed memory: nothing.
+/// A place by the number of a device, or the host's.
+fn numbered(number: c_int) -> Location {
+    match number {
+        CPU => Location { kind: HOST, id: 0 },
+        id => Location { kind: DEVICE, id },
+    }
+}
+
+/// Notes what a program advises about managed memory.
+fn advise(address: u64, bytes: usize, advice: c_int, location: Location) -> Result {
+    let managed = &holder(address)?.ok_or(Status::INVALID_VALUE)?.managed;
+    let note = |change: &dyn Fn(&mut Advice)| managed.advise(address, bytes as u64, change);
+    let noted = match advice {
+        1 | 2 => note(&|it| it.read_mostly = advice == 1),
+        3 => {
+            let place = place(location)?;
+            note(&|it| it.preferred = place)
+        }
+        4 => note(&|it| it.preferred = Place::default()),
+        5 | 6 => {
+            let number = place(location)?.number();
+            note(&|it| match advice {
+                5 => drop(it.accessed_by.insert(number)),
+                _ => drop(it.accessed_by.remove(&number)),
+            })
+        }
+        _ => false,
+    };
+    noted.then_some(()).ok_or(Status::INVALID_VALUE)
+}
+
+/// Notes where managed memory was last prefetched to.
+fn prefetch(address: u64, bytes: usize, location: Location, stream: Handle<Stream>) -> Result {
+    stream.op_number()?;
+    let managed = &holder(address)?.ok_or(Status::INVALID_VALUE)?.managed;
+    let place = place(location)?;
+    let noted = managed.advise(address, bytes as u64, |it| it.prefetched = place);
+    noted.then_some(()).ok_or(Status::INVALID_VALUE)
+}
+
+/// Answers what was advised about managed memory: of a range in which that differs, nothing.
 fn advised<'a>(
     data: OutList<'a, c_int>,
-    bytes: Count<'a>,
+    room: Count<'a>,
     attribute: c_int,
-    address: u64,
+    (address, bytes): (u64, usize),
 ) -> Result {
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
-    let ints = bytes.divided(4).filter(|ints| ints.number() > 0);
+    let ints = room.divided(4).filter(|ints| ints.number() > 0);
     let ints = ints.ok_or(Status::INVALID_VALUE)?;
-    if !device.managed.holds(address) || !(1..=8).contains(&attribute) {
-        return Err(Status::INVALID_VALUE);
-    }
-    let value = if PLAIN.contains(&attribute) {
-        0
-    } else {
-        NOWHERE
+    let advice = device.managed.advice(address, bytes as u64);
+    let advice = advice.ok_or(Status::INVALID_VALUE)?;
+    let nowhere = Place::default().number();
+    let value = match attribute {
+        1 => c_int::from(advice.read_mostly),
+        2 => advice.preferred.number(),
+        3 => {
+            let devices = advice.accessed_by.into_iter();
+            return data.put(ints, devices.chain(std::iter::repeat(nowhere)));
+        }
+        4 => advice.prefetched.number(),
+        5 => advice.preferred.kind,
+        6 => advice.preferred.id,
+        7 => advice.prefetched.kind,
+        8 => advice.prefetched.id,
+        _ => return Err(Status::INVALID_VALUE),
     };
     data.put(ints, std::iter::repeat(value))
 }
 
 // A hint about memory of the devices' is followed by doing what is done anyway.
 api! {
-    fn cuMemPrefetchAsync(address: u64, _bytes: usize, _device: c_int, stream: Handle<Stream>)
-        also cuMemPrefetchAsync_ptsz => stream.op_number().and(range(address));
+    fn cuMemPrefetchAsync(address: u64, bytes: usize, device: c_int, stream: Handle<Stream>)
+        also cuMemPrefetchAsync_ptsz => prefetch(address, bytes, numbered(device), stream);
     fn cuMemPrefetchAsync_v2(
-        address: u64, _bytes: usize, _location: Location, _flags: c_uint, stream: Handle<Stream>,
-    ) also cuMemPrefetchAsync_v2_ptsz => stream.op_number().and(range(address));
-    fn cuMemAdvise(address: u64, _bytes: usize, _advice: c_int, _device: c_int) => range(address);
-    fn cuMemAdvise_v2(address: u64, _bytes: usize, _advice: c_int, _location: Location) => range(address);
+        address: u64, bytes: usize, location: Location, flags: c_uint, stream: Handle<Stream>,
+    ) also cuMemPrefetchAsync_v2_ptsz => match flags {
+        0 => prefetch(address, bytes, location, stream),
+        _ => Err(Status::INVALID_VALUE),
+    };
+    fn cuMemAdvise(address: u64, bytes: usize, advice: c_int, device: c_int)
+        => advise(address, bytes, advice, numbered(device));
+    fn cuMemAdvise_v2(address: u64, bytes: usize, advice: c_int, location: Location)
+        => advise(address, bytes, advice, location);
     fn cuMemRangeGetAttribute<'c>(
-        data: OutList<'c, c_int>, bytes: Count<'c>, attribute: c_int, address: u64, _count: usize,
-    ) => advised(data, bytes, attribute, address);
+        data: OutList<'c, c_int>, room: Count<'c>, attribute: c_int, address: u64, bytes: usize,
+    ) => advised(data, room, attribute, (address, bytes));
 
     fn cuMemRangeGetAttributes<'c, 'd>(
-        data: List<'c, OutList<'d, c_int>>, bytes: List<'c, Count<'d>>, attributes: List<'c, c_int>,
-        number: Count<'c>, address: u64, _count: usize,
+        data: List<'c, OutList<'d, c_int>>, rooms: List<'c, Count<'d>>, attributes: List<'c, c_int>,
+        number: Count<'c>, address: u64, bytes: usize,
     ) {
         if number.number() == 0 {
             return Err(Status::INVALID_VALUE);
         }
-        let places = data.items(number)?.zip(bytes.items(number)?);
+        let places = data.items(number)?.zip(rooms.items(number)?);
         let mut asked = places.zip(attributes.items(number)?);
-        asked.try_for_each(|((to, room), attribute)| advised(to, room, attribute, address))
+        asked.try_for_each(|((to, room), attribute)| advised(to, room, attribute, (address, bytes)))
     }
 
     fn cuDeviceGraphMemTrim(number: c_int) => device(number);

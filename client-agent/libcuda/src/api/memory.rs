@@ -6,11 +6,13 @@ use crate::abi::Figure::{Int, Long};
 use crate::abi::{Count, Figure, Handle, List, Out, OutAny, Unused};
 use crate::capture;
 use crate::current_context::{current, current_device};
+use crate::device::Device;
 use crate::guard::api;
 use crate::host;
 use crate::process::{holder, process};
 use crate::status::{Result, Status};
 use crate::stream::Stream;
+use crate::{physical, pool_handle};
 
 fn alloc(address: Out<'_, u64>, bytes: usize) -> Result {
     let device = current_device()?;
@@ -46,12 +48,17 @@ const DEVICE_ORDINAL: c_int = 9;
 const RANGE_START: c_int = 11;
 const RANGE_SIZE: c_int = 12;
 const MAPPED: c_int = 13;
+const IPC_CAPABLE: c_int = 10;
+const HANDLE_TYPES: c_int = 14;
+const RDMA: c_int = 15;
+const ACCESS: c_int = 16;
+const POOL: c_int = 17;
 
 /// The answer to an attribute that a pointer has not: four or eight bytes, by attribute.
 fn nothing(attribute: c_int) -> Figure {
     match attribute {
-        CONTEXT | DEVICE_POINTER | HOST_POINTER | BUFFER_ID | RANGE_START | RANGE_SIZE | 14
-        | 17 => Long(0),
+        CONTEXT | DEVICE_POINTER | HOST_POINTER | BUFFER_ID | RANGE_START | RANGE_SIZE
+        | HANDLE_TYPES | POOL => Long(0),
         _ => Int(0),
     }
 }
@@ -91,8 +98,9 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Figure> {
             RANGE_START => Long(host.base as u64),
             RANGE_SIZE => Long(host.bytes as u64),
             MAPPED => Int(1),
-            IS_MANAGED | SYNC_MEMOPS | 10 | 16 => Int(0),
-            14 | 17 => Long(0),
+            ACCESS => Int(3),
+            IS_MANAGED | SYNC_MEMOPS | IPC_CAPABLE | RDMA => Int(0),
+            HANDLE_TYPES | POOL => Long(0),
             _ => return Err(Status::INVALID_VALUE),
         });
     };
@@ -112,10 +120,23 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Figure> {
         IS_MANAGED => Int(u32::from(managed)),
         DEVICE_ORDINAL => Int(device.ordinal as u32),
         MAPPED => Int(1),
-        SYNC_MEMOPS | 10 | 16 => Int(0),
-        14 | 17 => Long(0),
+        // What cuIpcGetMemHandle exports.
+        IPC_CAPABLE => {
+            let own = found.is_some() && !managed && !is_mapped(device, base);
+            Int(u32::from(own && device.properties.shares_memory()))
+        }
+        // What cuMemExportToShareableHandle does.
+        HANDLE_TYPES => Long(physical::shared_at(base)),
+        ACCESS => Int(3),
+        POOL => Long(pool_handle::of(device, base).number() as u64),
+        SYNC_MEMOPS | RDMA => Int(0),
         _ => return Err(Status::INVALID_VALUE),
     })
+}
+
+/// Whether what begins at an address lies in a range that the program has reserved.
+fn is_mapped(device: &Device, base: u64) -> bool {
+    device.with(|session| session.channel().is_mapped(base))
 }
 
 api! {

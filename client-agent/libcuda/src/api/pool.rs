@@ -4,14 +4,14 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::advice::{DEVICE, Location};
 use super::device::device;
-use crate::abi::{self, Handle, In, InAny, Out, OutAny, Unused};
+use crate::abi::{self, Count, Handle, In, InAny, List, Out, OutAny};
 use crate::capture;
 use crate::current_context::current_device;
 use crate::device::Device;
 use crate::guard::api;
 use crate::pool::{self, Figure, MadePool};
 use crate::pool_handle;
-use crate::status::{Result, Status};
+use crate::status::{Result, Status, note};
 use crate::stream::Stream;
 
 /// `CUmemPoolProps`, as far as it says something.
@@ -24,6 +24,19 @@ pub(crate) struct Properties {
     security: *const c_void,
     limit: usize,
 }
+
+/// `CUmemAccessDesc`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Access {
+    location: Location,
+    flags: c_int,
+}
+
+/// Memory that stays where it is, the only kind there is.
+const PINNED: c_int = 1;
+/// Reading and writing.
+const BOTH: c_int = 3;
 
 /// Allocates from a pool. No bytes are no address, and no error, as drivers have it in the order of a stream.
 fn alloc(
@@ -58,7 +71,15 @@ api! {
 
     fn cuMemPoolCreate(pool: Out<'_, Handle<MadePool>>, properties: In<'_, Properties>) {
         let wanted = properties.take()?;
+        if wanted.kind != PINNED {
+            return Err(Status::INVALID_VALUE);
+        }
         let device = located(wanted.location)?;
+        if wanted.handles != 0 {
+            let why = "pools have no handles for other processes: memory of cuMemCreate and cuMemAlloc has";
+            note(Status::NOT_SUPPORTED, why.into());
+            return Err(Status::NOT_SUPPORTED);
+        }
         pool.put_made(|| Ok(pool_handle::make(device, wanted.limit as u64)))
     }
 
@@ -86,13 +107,25 @@ api! {
         pool.set(attribute, figure)
     }
 
-    fn cuMemPoolSetAccess(pool: Handle<MadePool>, _access: Unused<'_>, _count: usize)
-        => pool_handle::find(pool);
+    fn cuMemPoolSetAccess<'c>(pool: Handle<MadePool>, access: List<'c, Access>, count: Count<'c>) {
+        let (device, _) = pool_handle::find(pool)?;
+        for access in access.items(count)? {
+            let own = located(access.location)?.ordinal == device.ordinal;
+            match (own, access.flags) {
+                (true, BOTH) | (false, 0) => {}
+                // A device always reaches its own memory, and no other one's.
+                (true, _) => return Err(Status::INVALID_VALUE),
+                (false, _) => return Err(Status::NOT_SUPPORTED),
+            }
+        }
+        Ok(())
+    }
 
-    fn cuMemPoolGetAccess(flags: Out<'_, c_int>, pool: Handle<MadePool>, _location: Unused<'_>) {
-        pool_handle::find(pool)?;
-        // Reading and writing.
-        flags.put(3)
+    fn cuMemPoolGetAccess(flags: Out<'_, c_int>, pool: Handle<MadePool>, location: In<'_, Location>) {
+        let (device, _) = pool_handle::find(pool)?;
+        let location = location.take()?;
+        let own = location.kind == DEVICE && located(location)?.ordinal == device.ordinal;
+        flags.put(if own { BOTH } else { 0 })
     }
 
     fn cuDeviceGetDefaultMemPool(pool: Out<'_, Handle<MadePool>>, number: c_int)
