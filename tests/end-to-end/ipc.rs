@@ -282,3 +282,22 @@ async fn where_memory_is_overcommitted_what_is_shared_stays_and_others_still_fit
     third.gives(&format!("fill {large} 4194304 8"));
     assert_eq!(third.gives(&format!("see {large} 4194304")), 8);
 }
+
+#[tokio::test]
+async fn a_piece_that_was_made_finds_its_memory_when_it_is_mapped() {
+    let world = World::new(&[("worker.capacity", "64MiB")]).await;
+    let (mut one, mut other) = (world.start("a"), world.start("b"));
+    let piece = one.gives("piece 33554432");
+    assert_eq!(other.does("alloc 50331648"), "error 2");
+    let taken = other.gives("alloc 20971520");
+    assert_eq!(one.does("piece 16777216"), "error 2");
+    let at = one.gives(&format!("map {piece} 33554432"));
+    one.gives(&format!("fill {at} 33554432 3"));
+    assert_eq!(one.gives(&format!("see {at} 33554432")), 3);
+    // One that is never mapped leaves its room to others.
+    other.gives(&format!("free {taken}"));
+    let never = one.gives("piece 16777216");
+    assert_eq!(other.does("alloc 20971520"), "error 2");
+    one.gives(&format!("release {never}"));
+    assert_eq!(other.gives("alloc 20971520") % 256, 0);
+}

@@ -57,6 +57,8 @@ pub struct Commitment {
     known: KnownMemory,
     /// Bytes that callers wait for.
     needs: u64,
+    /// Bytes among them that are kept for allocations which will come.
+    promised: u64,
     /// The newest recall heard, and the newest that a request said was obeyed.
     recalled: u64,
     obeyed: u64,
@@ -77,6 +79,7 @@ impl Default for Commitment {
             refused: None,
             known: KnownMemory::default(),
             needs: 0,
+            promised: 0,
             recalled: 0,
             obeyed: 0,
             retry: Retry::new(RESEND.0, RESEND.1),
@@ -108,13 +111,27 @@ impl Commitment {
     #[inline]
     #[must_use]
     pub fn has_room(&self, held: u64, bytes: u64) -> bool {
+        let held = held.saturating_add(self.promised);
         held.saturating_add(charged(bytes)) <= self.committed
+    }
+
+    /// Keeps room for an allocation of so many bytes, which will come: there is room for it.
+    pub fn promise(&mut self, bytes: u64) {
+        self.promised = self.promised.saturating_add(charged(bytes));
+        self.needs(bytes);
+    }
+
+    /// It comes now, or never.
+    pub fn redeem(&mut self, bytes: u64) {
+        self.promised = self.promised.saturating_sub(charged(bytes));
+        self.needs_no_more(bytes);
     }
 
     /// Asks for room for `bytes` more. A request on its way that raises the commitment is waited for
     /// first.
     pub fn ask(&mut self, now: Nanos, held: u64, after: OpNumber, bytes: u64) -> Asked {
-        let least = held.saturating_add(charged(bytes));
+        let more = self.promised.saturating_add(charged(bytes));
+        let least = held.saturating_add(more);
         let raises = |request: &MemoryRequest| request.wanted > self.committed;
         if let Some((request, _)) = self.asked.filter(|(request, _)| raises(request)) {
             return Asked {
@@ -151,8 +168,10 @@ impl Commitment {
     /// Something was freed: gives back what is not used, if that is much.
     pub fn freed(&mut self, now: Nanos, held: u64, after: OpNumber) {
         let unused = self.committed.saturating_sub(held);
+        let unused = unused.saturating_sub(self.promised);
         if self.asked.is_none() && unused > 2 * spare(held) {
-            self.lower(now, Held { bytes: held, after }, spare(held));
+            let more = spare(held).saturating_add(self.promised);
+            self.lower(now, Held { bytes: held, after }, more);
         }
     }
 
@@ -289,6 +308,35 @@ mod tests {
             free: 64 * MIB - request.held,
             failure: None,
         }
+    }
+
+    #[test]
+    fn what_is_promised_is_there_whatever_else_is_asked_for_and_recalled() {
+        let mut commitment = Commitment::default();
+        commitment.ask(0, 0, 0, 4 * MIB);
+        let request = sent(&mut commitment, 0);
+        assert_eq!(request.least, 4 * MIB);
+        commitment.answered(0, 0, 0, &answer(&request, 4 * MIB));
+        assert!(commitment.has_room(0, 4 * MIB));
+        commitment.promise(3 * MIB);
+        assert!(commitment.has_room(0, MIB) && !commitment.has_room(0, 2 * MIB));
+        // Others need what is not used: what is promised stays.
+        let recall = MemoryAnswer {
+            number: 0,
+            recall: 1,
+            ..answer(&request, 4 * MIB)
+        };
+        commitment.answered(0, 0, 0, &recall);
+        let request = sent(&mut commitment, 0);
+        assert_eq!((request.wanted, request.recall), (3 * MIB, 1));
+        commitment.answered(0, 0, 0, &answer(&request, 3 * MIB));
+        // Who asks for more asks beside it.
+        commitment.ask(0, 0, 0, MIB);
+        let request = sent(&mut commitment, 0);
+        assert_eq!(request.least, 4 * MIB);
+        commitment.answered(0, 0, 0, &answer(&request, 3 * MIB));
+        commitment.redeem(3 * MIB);
+        assert!(commitment.has_room(0, 3 * MIB));
     }
 
     #[test]

@@ -133,7 +133,9 @@ mod tests {
         assert_eq!(exchange.message(1), None);
         let due = exchange.next_wakeup().expect("it is said again");
         assert_eq!(number(exchange.message(due)), Some(1));
-        assert!(exchange.next_wakeup().expect("later") - due > due);
+        let later = exchange.next_wakeup().expect("and again");
+        assert_eq!(number(exchange.message(later)), Some(1));
+        assert!(exchange.next_wakeup().expect("later") - later > later - due);
         exchange.answered(due, answer(7, None));
         assert_eq!(exchange.take(), None);
         exchange.answered(due, answer(1, None));

@@ -94,18 +94,8 @@ pub(crate) fn create(device: &Device, bytes: u64, shared: c_int) -> Result<Handl
     if bytes == 0 || !bytes.is_multiple_of(GRAIN) {
         return Err(Status::INVALID_VALUE);
     }
-    let mut waiting = 0;
-    // Those without an address have no memory yet, and are to find it when they are mapped.
-    Physical::table().which(|piece| {
-        if piece.device == device.ordinal && matches!(lock(&piece.state).home, Home::None) {
-            waiting += piece.bytes;
-        }
-        false
-    });
-    let (left, _) = device.memory()?;
-    if bytes > left.saturating_sub(waiting) {
-        return Err(Status::OUT_OF_MEMORY);
-    }
+    // It has no address yet, and so no memory; that it will find some when it is mapped is certain.
+    device.with(|session| session.channel().promise(bytes))?;
     let piece = Physical::of(device, bytes, shared, Home::None);
     Ok(Physical::table().add(piece))
 }
@@ -162,7 +152,7 @@ pub(crate) fn export(device: &Device, handle: Handle<Physical>) -> Result<Name> 
         }
         Home::None => {
             let room = device.with(|session| session.channel().reserve(piece.bytes, GRAIN))?;
-            let made = device.with(|session| session.channel().map(room, piece.bytes));
+            let made = device.with(|session| session.channel().map_promised(room, piece.bytes));
             if let Err(error) = made {
                 device.with(|session| session.channel().unreserve(room))?;
                 return Err(error.into());
@@ -203,10 +193,14 @@ pub(crate) fn release(handle: Handle<Physical>) -> Result {
 fn end(handle: Handle<Physical>, piece: &Physical) -> Result {
     handle.remove()?;
     let home = lock(&piece.state).home;
-    if let Home::Own(room, _) = home {
-        let device = &process()?.devices[piece.device];
-        device.with(|session| session.channel().unmap(room))?;
-        device.with(|session| session.channel().unreserve(room))?;
+    let device = &process()?.devices[piece.device];
+    match home {
+        Home::None => device.with(|session| session.channel().break_promise(piece.bytes)),
+        Home::Own(room, _) => {
+            device.with(|session| session.channel().unmap(room))?;
+            device.with(|session| session.channel().unreserve(room))?;
+        }
+        _ => {}
     }
     Ok(())
 }
@@ -236,7 +230,7 @@ pub(crate) fn map(device: &Device, address: u64, handle: Handle<Physical>) -> Re
     };
     match state.home {
         Home::None => {
-            device.with(|session| session.channel().map(address, piece.bytes))?;
+            device.with(|session| session.channel().map_promised(address, piece.bytes))?;
             state.home = Home::Mapped(address, None);
         }
         Home::Mapped(..) => {

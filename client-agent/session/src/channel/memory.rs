@@ -30,13 +30,22 @@ impl SessionChannel {
         bytes: u64,
         take: impl Fn(&mut Addresses) -> Result<T, Failure>,
     ) -> Result<T, ClientError> {
+        self.having_room(bytes, |inner| take(&mut inner.addresses))
+    }
+
+    /// Does something once the session may hold so much more.
+    fn having_room<T>(
+        &self,
+        bytes: u64,
+        take: impl Fn(&mut Inner) -> Result<T, Failure>,
+    ) -> Result<T, ClientError> {
         let mut waits = false;
         let taken = loop {
             let mut inner = self.lock();
             let held = inner.addresses.held();
             let lacks = |it: &Commitment| bytes > 0 && !it.has_room(held, bytes);
             match inner.commitment.as_mut().filter(|it| lacks(it)) {
-                None => break take(&mut inner.addresses).map_err(ClientError::Refused),
+                None => break take(&mut inner).map_err(ClientError::Refused),
                 Some(commitment) if !waits => {
                     waits = true;
                     commitment.needs(bytes);
@@ -185,6 +194,46 @@ impl SessionChannel {
         let mut inner = self.lock();
         let done = inner.addresses.unreserve(address);
         done.map_err(ClientError::Refused)
+    }
+
+    /// Keeps room for a mapping of so many bytes, which [`SessionChannel::map_promised`] will make or
+    /// [`SessionChannel::break_promise`] not need.
+    ///
+    /// # Errors
+    /// As [`SessionChannel::alloc`], but for the window.
+    pub fn promise(&self, bytes: u64) -> Result<(), ClientError> {
+        self.having_room(bytes, |inner| {
+            if let Some(commitment) = &mut inner.commitment {
+                commitment.promise(bytes);
+            }
+            Ok(())
+        })
+    }
+
+    /// The room that [`SessionChannel::promise`] kept is not needed.
+    pub fn break_promise(&self, bytes: u64) {
+        let mut inner = self.lock();
+        if let Some(commitment) = &mut inner.commitment {
+            commitment.redeem(bytes);
+        }
+        self.freed(&mut inner);
+    }
+
+    /// As [`SessionChannel::map`], in the room that [`SessionChannel::promise`] kept; where it fails, that is
+    /// kept still.
+    ///
+    /// # Errors
+    /// As [`SessionChannel::map`].
+    pub fn map_promised(&self, address: u64, bytes: u64) -> Result<(), ClientError> {
+        let mut inner = self.lock();
+        let mapped = inner.addresses.map(address, bytes);
+        mapped.map_err(ClientError::Refused)?;
+        if let Some(commitment) = &mut inner.commitment {
+            commitment.redeem(bytes);
+        }
+        drop(inner);
+        self.push(&Op::Alloc { address, bytes }, 0, &[], KernelKey(0))?;
+        Ok(())
     }
 
     /// Appends an allocation at an address of a reserved range.
