@@ -301,3 +301,73 @@ async fn a_piece_that_was_made_finds_its_memory_when_it_is_mapped() {
     one.gives(&format!("release {never}"));
     assert_eq!(other.gives("alloc 20971520") % 256, 0);
 }
+
+#[tokio::test]
+async fn what_its_owner_frees_first_is_closed_all_the_same() {
+    let world = World::new(&[]).await;
+    let (mut owner, mut other) = (world.start("a"), world.start("a"));
+    let stays = owner.gives("alloc 4096");
+    for _ in 0..3 {
+        let at = owner.gives("alloc 3145728");
+        let name = owner.does(&format!("name {at}"));
+        let there = other.gives(&format!("open {name}"));
+        owner.gives(&format!("free {at}"));
+        owner.gives(&format!("see {stays} 4"));
+        assert_eq!(other.gives(&format!("close {there}")), 0);
+        assert_eq!(other.does(&format!("open {name}")), INVALID_HANDLE);
+    }
+    let piece = owner.gives("piece 4194304");
+    let at = owner.gives(&format!("map {piece} 4194304"));
+    let file = owner.does(&format!("share {piece}"));
+    let taken = other.gives(&format!("take {file}"));
+    let there = other.gives(&format!("map {taken} 4194304"));
+    owner.gives(&format!("unmap {at} 4194304"));
+    owner.gives(&format!("see {stays} 4"));
+    assert_eq!(other.gives(&format!("unmap {there} 4194304")), 0);
+    let own = other.gives("alloc 4096");
+    assert_eq!(other.gives(&format!("see {own} 4096")), 0, "it goes on");
+}
+
+#[tokio::test]
+async fn memory_that_is_out_comes_back_to_be_shared_and_stays() {
+    let settings = [
+        ("worker.capacity", "64MiB"),
+        ("worker.overcommit", "300"),
+        ("worker.swap_idle", "1s"),
+    ];
+    let world = World::new(&settings).await;
+    let [mut owner, mut other] = ["a", "a"].map(|tenant| world.start(tenant));
+    let at = owner.gives("alloc 8388608");
+    owner.gives(&format!("fill {at} 8388608 5"));
+    owner.gives(&format!("see {at} 4"));
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    // Two that take turns: who is idle leaves for them.
+    let mut busy = [world.start("b"), world.start("b")];
+    let places: Vec<u64> = busy
+        .iter_mut()
+        .map(|guest| {
+            let own = guest.gives("alloc 50331648");
+            guest.gives(&format!("fill {own} 50331648 9"));
+            assert_eq!(guest.gives(&format!("see {own} 50331648")), 9);
+            own
+        })
+        .collect();
+    let name = owner.does(&format!("name {at}"));
+    let there = other.gives(&format!("open {name}"));
+    for (guest, own) in busy.iter_mut().zip(places) {
+        assert_eq!(guest.gives(&format!("see {own} 50331648")), 9);
+        assert_eq!(other.gives(&format!("see {there} 8388608")), 5);
+    }
+    // A piece whose export is refused has its memory, and is given back.
+    let all = owner.gives("info");
+    let mut third = world.start("a");
+    let piece = third.gives("piece 41943040");
+    assert_eq!(third.does(&format!("share {piece}")), "error 801");
+    assert_eq!(
+        third.does(&format!("share {piece}")),
+        "error 801",
+        "it goes on"
+    );
+    assert_eq!(third.gives(&format!("release {piece}")), 0);
+    until("its memory is free", || owner.gives("info") == all);
+}

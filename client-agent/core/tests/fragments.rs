@@ -9,7 +9,7 @@ const MIB: u64 = 1 << 20;
 
 /// The window that the leader gives to a session of this quota.
 fn window(quota: u64) -> Window {
-    let size = (2 * quota)
+    let size = (3 * quota)
         .max(limits::WINDOW_MIN_BYTES)
         .next_power_of_two();
     Window {
@@ -105,7 +105,7 @@ proptest! {
     }
 }
 
-/// A window has room for twice the quota, less the worker's sixteenth. So what stays of a session that
+/// A window has room for three times the quota, less the worker's sixteenth. So what stays of a session that
 /// was full leaves seven eighths of the quota in a row, wherever it lies.
 #[test]
 fn whichever_blocks_of_a_full_session_stay() {

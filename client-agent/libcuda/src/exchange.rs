@@ -39,7 +39,10 @@ pub(crate) fn patiently<T>(
         device.round_trip(true);
         tries += 1;
         match ask(&session) {
-            Err(ClientError::Refused(failure)) if failure.retryable && tries < TRIES => {}
+            Err(ClientError::Refused(failure)) if failure.retryable && tries < TRIES => {
+                // Where nothing is to be waited for, an op is: its session's memory comes for it.
+                session.sync()?;
+            }
             Err(ClientError::Refused(failure)) if failure.code == Code::NotExported => {
                 note(Status::INVALID_HANDLE, failure.detail);
                 return Err(Status::INVALID_HANDLE);

@@ -173,11 +173,12 @@ impl Managed {
         };
         lock(&self.advised).forget(address..address + range.bytes.next_multiple_of(PAGE));
         mirrors.remove(address as usize);
-        session.free(range.base)?;
+        // Before the addresses are free: another thread may be given them then.
         if let Some(pages) = Pages::of(session, address, range.bytes) {
             // SAFETY: the program says with this call that it does not use them any more.
             unsafe { pages.close() };
         }
+        session.free(range.base)?;
         Ok(true)
     }
 }

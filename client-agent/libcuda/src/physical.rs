@@ -55,8 +55,8 @@ enum Home {
     None,
     /// Where it is mapped; or was, and the memory is gone.
     Mapped(u64, Option<Name>),
-    /// At an address of its own, exported by this name.
-    Own(u64, Name),
+    /// At an address of its own, exported by this name; without one it is to be exported before it is mapped.
+    Own(u64, Option<Name>),
     /// In another process.
     Other(Name, ExportPlace),
 }
@@ -129,8 +129,8 @@ impl Home {
     fn name(&self) -> Option<Name> {
         match self {
             Self::None => None,
-            Self::Mapped(_, name) => *name,
-            Self::Own(_, name) | Self::Other(name, _) => Some(*name),
+            Self::Mapped(_, name) | Self::Own(_, name) => *name,
+            Self::Other(name, _) => Some(*name),
         }
     }
 }
@@ -138,35 +138,48 @@ impl Home {
 /// The name of a piece for other processes. One without memory gets it now, at an address of its own.
 pub(crate) fn export(device: &Device, handle: Handle<Physical>) -> Result<Name> {
     let piece = piece(handle)?;
+    // Ahead of the piece's state: whoever has the table of what is mapped takes that too.
+    let mapped = mapped_at(handle);
     let mut state = lock(&piece.state);
     if let Some(name) = state.home.name() {
         return Ok(name);
     }
-    let name = Name::new(&device.session());
-    state.home = match state.home {
-        Home::Mapped(address, _) if is_mapped(address, piece.bytes) => {
-            exchange::patiently(device, |session| {
-                session.channel().export(name.key, address)
-            })?;
-            Home::Mapped(address, Some(name))
-        }
-        Home::None => {
+    let address = match (state.home, mapped) {
+        (Home::Mapped(address, _), Some(at)) if address == at => address,
+        (Home::None, _) => {
             let room = device.with(|session| session.channel().reserve(piece.bytes, GRAIN))?;
             let made = device.with(|session| session.channel().map_promised(room, piece.bytes));
             if let Err(error) = made {
                 device.with(|session| session.channel().unreserve(room))?;
                 return Err(error.into());
             }
-            exchange::patiently(device, |session| session.channel().export(name.key, room))?;
-            Home::Own(room, name)
+            // Its memory is there from here on, whatever comes of the export.
+            state.home = Home::Own(room, None);
+            room
         }
+        (Home::Own(room, None), _) => room,
         _ => {
             let why = "memory of cuMemCreate that was mapped and unmapped is gone here";
             note(Status::NOT_SUPPORTED, why.into());
             return Err(Status::NOT_SUPPORTED);
         }
     };
-    state.home.name().ok_or(Status::UNKNOWN)
+    let name = Name::new(&device.session());
+    exchange::patiently(device, |session| {
+        session.channel().export(name.key, address)
+    })?;
+    state.home = match state.home {
+        Home::Own(..) => Home::Own(address, Some(name)),
+        _ => Home::Mapped(address, Some(name)),
+    };
+    Ok(name)
+}
+
+/// Where a piece is mapped, if it is.
+fn mapped_at(handle: Handle<Physical>) -> Option<u64> {
+    let mapped = lock(&MAPPED);
+    let mut found = mapped.iter().filter(|(_, (of, _))| *of == handle);
+    found.next().map(|(at, _)| *at)
 }
 
 /// The piece of a handle.
@@ -239,7 +252,12 @@ pub(crate) fn map(device: &Device, address: u64, handle: Handle<Physical>) -> Re
             note(Status::NOT_SUPPORTED, why.into());
             return Err(Status::NOT_SUPPORTED);
         }
-        Home::Own(_, name) => imported(name, piece.whole())?,
+        Home::Own(_, Some(name)) => imported(name, piece.whole())?,
+        Home::Own(_, None) => {
+            let why = "memory of cuMemCreate whose export was refused is exported again before it is mapped";
+            note(Status::NOT_SUPPORTED, why.into());
+            return Err(Status::NOT_SUPPORTED);
+        }
         Home::Other(name, place) => imported(name, place)?,
     }
     drop(state);

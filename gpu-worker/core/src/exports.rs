@@ -34,9 +34,12 @@ struct Asking {
     tenant: Tenant,
     request: IpcRequest,
     answer: Option<IpcAnswer>,
-    /// Allocations that it has exported, and those that it has imported.
+    /// Allocations that it has exported.
     exports: usize,
-    imports: usize,
+    /// What it has imported: the export, by the address where it is.
+    imports: BTreeMap<u64, u64>,
+    /// The export that the device is to import for it.
+    importing: u64,
 }
 
 /// What the shell does.
@@ -80,7 +83,9 @@ fn unknown() -> Failure {
 
 fn too_many() -> Failure {
     let most = limits::EXPORTS;
-    let why = format!("a session exports and imports {most} allocations at most");
+    let why = format!(
+        "a session exports {most} allocations at most, and a tenant's sessions on a worker import as many"
+    );
     Failure::new(Code::OutOfMemory, why)
 }
 
@@ -101,8 +106,13 @@ impl Exports {
             },
             answer: None,
             exports: 0,
-            imports: 0,
+            imports: BTreeMap::new(),
+            importing: 0,
         });
+        if asking.request.number > 0 && asking.answer.is_none() {
+            // The device owes an answer; the client asks again.
+            return None;
+        }
         if request.number <= asking.request.number {
             let same = request.number == asking.request.number;
             let answer = asking.answer.clone().filter(|_| same)?;
@@ -110,17 +120,22 @@ impl Exports {
         }
         asking.request = request;
         asking.answer = None;
-        let counts = (asking.exports, asking.imports);
+        let exports = asking.exports;
         let decided = match (request.action, kept) {
             (IpcAction::Find { key }, _) => self.find(tenant, key).map(Err),
             (IpcAction::Drop { address }, _) => Ok(Ok(DeviceAction::Drop { address })),
             (_, Err(failure)) => Err(failure),
             (IpcAction::Export { key, address }, Ok(())) => {
-                self.export((tenant, session), (key, address), counts.0)
+                self.export((tenant, session), (key, address), exports)
             }
             (IpcAction::Import { key, address }, Ok(())) => {
-                let import = self.import(tenant, key, counts.1);
-                import.map(|export| Ok(DeviceAction::Import { export, address }))
+                let import = self.import(tenant, key);
+                import.map(|export| {
+                    if let Some(asking) = self.sessions.get_mut(&session) {
+                        asking.importing = export;
+                    }
+                    Ok(DeviceAction::Import { export, address })
+                })
             }
         };
         match decided {
@@ -165,10 +180,12 @@ impl Exports {
         Ok(Ok(DeviceAction::Export { export, address }))
     }
 
-    fn import(&self, tenant: &Tenant, key: ExportKey, imports: usize) -> Result<u64, Failure> {
+    /// The export of this name, if the tenant's sessions may import one more.
+    fn import(&self, tenant: &Tenant, key: ExportKey) -> Result<u64, Failure> {
         let found = self.exported.get(&(tenant.clone(), key));
         let found = found.filter(|it| it.place.is_some()).ok_or_else(unknown)?;
-        match imports < limits::EXPORTS {
+        let own = self.sessions.values().filter(|it| it.tenant == *tenant);
+        match own.map(|it| it.imports.len()).sum::<usize>() < limits::EXPORTS {
             true => Ok(found.export),
             false => Err(too_many()),
         }
@@ -192,8 +209,13 @@ impl Exports {
             (IpcAction::Export { key, .. }, Err(_)) => {
                 self.exported.remove(&name(key));
             }
-            (IpcAction::Import { .. }, Ok(_)) => asking.imports += 1,
-            (IpcAction::Drop { .. }, Ok(_)) => asking.imports = asking.imports.saturating_sub(1),
+            (IpcAction::Import { address, .. }, Ok(_)) => {
+                asking.imports.insert(address, asking.importing);
+            }
+            // Where it fails, nothing is there any more.
+            (IpcAction::Drop { address }, _) => {
+                asking.imports.remove(&address);
+            }
             _ => {}
         }
         self.answer(session, came)
@@ -231,6 +253,9 @@ impl Exports {
         });
         if let Some(asking) = gone.and_then(|session| self.sessions.get_mut(&session)) {
             asking.exports = asking.exports.saturating_sub(1);
+        }
+        for asking in self.sessions.values_mut() {
+            asking.imports.retain(|_, imported| *imported != export);
         }
     }
 

@@ -153,6 +153,62 @@ fn exports_and_imports_are_bounded() {
     assert_eq!(code(&answer), None);
 }
 
+#[test]
+fn while_the_device_owes_an_answer_nothing_else_is_asked_of_it() {
+    let mut exports = Exports::default();
+    let (a, one) = (tenant("a"), SessionId(1));
+    let action = |n| IpcAction::Export {
+        key: ExportKey([n, 0]),
+        address: 256 * n,
+    };
+    let first = exports.asked((&a, one), request(1, action(1)), Ok(()));
+    assert!(matches!(first, Some(ExportAction::Device(..))));
+    for number in [1, 2, 3] {
+        let next = exports.asked((&a, one), request(number, action(number)), Ok(()));
+        assert_eq!(next, None);
+    }
+    let done = exports.done(one, Ok(Some(PLACE)));
+    assert!(matches!(done, Some(ExportAction::Answer(_, _, answer)) if answer.number == 1));
+    let find = |n| IpcAction::Find {
+        key: ExportKey([n, 0]),
+    };
+    let (_, answer) = asked(&mut exports, ("a", 2), 1, find(1), Ok(None));
+    assert_eq!(answer.place, Some(PLACE));
+    let (_, answer) = asked(&mut exports, ("a", 2), 2, find(2), Ok(None));
+    assert_eq!(code(&answer), Some(Code::NotExported));
+}
+
+#[test]
+fn a_tenants_imports_are_bounded_and_end_with_what_they_are_of() {
+    let mut exports = Exports::default();
+    export(&mut exports);
+    let import = |n| IpcAction::Import {
+        key: KEY,
+        address: 4_096 * n,
+    };
+    let most = limits::EXPORTS as u64;
+    for n in 1..=most + 1 {
+        let (session, number) = (10 + n % 3, n);
+        let (_, answer) = asked(&mut exports, ("a", session), number, import(n), Ok(None));
+        let full = n > most;
+        assert_eq!(code(&answer), full.then_some(Code::OutOfMemory), "{n}");
+    }
+    // Its owner frees it: whoever had it has it no more, though nobody dropped it.
+    exports.freed(1);
+    let action = IpcAction::Export {
+        key: ExportKey([3, 3]),
+        address: 512,
+    };
+    let (_, answer) = asked(&mut exports, ("a", 1), 2, action, Ok(Some(PLACE)));
+    assert_eq!(code(&answer), None);
+    let import = IpcAction::Import {
+        key: ExportKey([3, 3]),
+        address: 0,
+    };
+    let (_, answer) = asked(&mut exports, ("a", 77), 1, import, Ok(None));
+    assert_eq!(code(&answer), None);
+}
+
 proptest! {
     /// Whatever comes, twice or late: a number is answered once and the same each time, and a session that
     /// has ended leaves nothing to find.

@@ -143,6 +143,10 @@ pub enum Input {
         /// How many devices.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         devices: u32,
+        /// Whether its window has room for three times what may be allocated; for twice as much in records of
+        /// builds before.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        wide: bool,
     },
     /// A session is to end.
     SessionClose {

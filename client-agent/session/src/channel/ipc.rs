@@ -67,7 +67,11 @@ impl SessionChannel {
     /// # Errors
     /// As [`SessionChannel::export`].
     pub fn drop_import(&self, address: u64) -> Result<(), ClientError> {
-        self.exchange(IpcAction::Drop { address })?;
+        match self.exchange(IpcAction::Drop { address }) {
+            // Its owner has freed it: it is there no more.
+            Err(ClientError::Refused(failure)) if failure.code == Code::BadAddress => {}
+            came => drop(came?),
+        }
         let dropped = self.lock().addresses.unmap(address);
         dropped.map(drop).map_err(ClientError::Refused)
     }

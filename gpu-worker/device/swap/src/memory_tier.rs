@@ -119,15 +119,18 @@ impl MemoryTier {
         self.slack.load(Ordering::Relaxed)
     }
 
-    /// Gives the pages of these ranges back to the host: nobody has them, nor is given them meanwhile. Where
-    /// the host does not take them, they stay with what comes there next.
-    pub(crate) fn trim(&self, free: impl Iterator<Item = Range<u64>>) {
+    /// All that nobody has is about to be given back.
+    pub(crate) fn trimming(&self) {
         self.slack.store(false, Ordering::Relaxed);
+    }
+
+    /// Gives the pages of a range back to the host: nobody has it, nor is given it meanwhile. Where the host does
+    /// not take them, they stay with what comes there next.
+    pub(crate) fn trim(&self, range: Range<u64>) {
+        let Range { start, end } = range;
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        for Range { start, end } in free {
-            (start / BLOCK..end.div_ceil(BLOCK)).for_each(|block| self.mark(block, false));
-            let _ = fallocate(&self.file, hole, start, end - start);
-        }
+        (start / BLOCK..end.div_ceil(BLOCK)).for_each(|block| self.mark(block, false));
+        let _ = fallocate(&self.file, hole, start, end - start);
     }
 
     /// Bytes that the host has for it.

@@ -83,7 +83,7 @@ impl<M> Shared<M> {
             return desk;
         }
         drop(desk);
-        self.space.trim();
+        self.space.trim(|| self.desk().jobs.is_empty());
         self.desk()
     }
 }

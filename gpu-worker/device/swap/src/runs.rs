@@ -29,9 +29,13 @@ impl Runs {
         self.left
     }
 
-    /// What is free, in order.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.free.iter().map(|(start, end)| *start..*end)
+    /// The first of what is free from `from` on, `most` bytes of it at most.
+    pub(crate) fn next(&self, from: u64, most: u64) -> Option<Range<u64>> {
+        let around = self.free.range(..from).next_back();
+        let around = around.filter(|(_, end)| **end > from);
+        let (start, end) = around.or_else(|| self.free.range(from..).next())?;
+        let start = (*start).max(from);
+        Some(start..(*end).min(start.saturating_add(most)))
     }
 
     /// Takes up to `bytes` bytes in one run: of the first that is long enough, else all of the first.

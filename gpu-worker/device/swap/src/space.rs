@@ -15,6 +15,8 @@ use crate::runs::Runs;
 
 /// Bytes that are given out and taken back as one: a page.
 const GRAIN: u64 = 4096;
+/// Bytes that are given back to the host at a time: less than a millisecond.
+const TRIMMED: u64 = 4 << 20;
 
 /// Where bytes lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,12 +107,24 @@ impl SwapSpace {
         self.memory.as_ref().is_some_and(MemoryTier::has_slack)
     }
 
-    /// Gives memory that nothing is in back to the host.
-    pub(crate) fn trim(&self) {
-        if let Some(memory) = &self.memory {
-            // Nobody is given any of it meanwhile.
+    /// Gives memory that nothing is in back to the host, a little at a time, for as long as `more` says: what
+    /// is being given back nobody can be given, nor can anybody ask meanwhile how full it is.
+    pub(crate) fn trim(&self, more: impl Fn() -> bool) {
+        let Some(memory) = &self.memory else {
+            return;
+        };
+        memory.trimming();
+        let mut from = 0;
+        loop {
+            if !more() {
+                return memory.given();
+            }
             let free = self.free();
-            memory.trim(free.memory.runs());
+            let Some(range) = free.memory.next(from, TRIMMED) else {
+                return;
+            };
+            from = range.end;
+            memory.trim(range);
         }
     }
 

@@ -112,7 +112,8 @@ impl Scheduler {
                 tenant,
                 nonce,
                 devices,
-            } => self.session_open(tenant, *nonce, *devices, effects),
+                wide,
+            } => self.session_open(tenant, *nonce, (*devices, *wide), effects),
             Input::SessionClose {
                 session,
                 after,

@@ -17,6 +17,8 @@ use crate::slots::{TenantSlot, WorkerSlot};
 struct Shared {
     images: BTreeMap<WorkerSlot, u64>,
     weights: BTreeMap<WorkerSlot, u64>,
+    /// Their windows are wide.
+    wide: bool,
 }
 
 impl Scheduler {
@@ -79,11 +81,13 @@ impl Scheduler {
         &self,
         tenant: TenantSlot,
         devices: usize,
+        wide: bool,
     ) -> Result<Vec<WorkerSlot>, Code> {
         let name = &self.tenants[tenant].name;
         let shared = Shared {
             images: self.images.shared(name),
             weights: self.weights.shared(name),
+            wide,
         };
         let workers = self.workers.slots();
         let candidates = workers.map(|worker| self.candidate(tenant, worker, &shared));
@@ -99,7 +103,10 @@ impl Scheduler {
         let tenant = self.tenant_index.get(tenant).copied();
         let known = tenant.filter(|tenant| self.tenants[*tenant].known);
         let tenant = known.ok_or(Code::UnknownTenant)?;
-        let shared = Shared::default();
+        let shared = Shared {
+            wide: true,
+            ..Shared::default()
+        };
         let workers = self.workers.slots();
         let candidates = workers.map(|worker| self.candidate(tenant, worker, &shared));
         let place = |worker: WorkerSlot| TenantPlace {
@@ -125,7 +132,7 @@ impl Scheduler {
         let mut flows = state.flows.iter();
         let vacant = !report.exclusive
             || flows.all(|(of, flow)| *of == tenant || self.flows[*flow].open == 0);
-        let share = self.addresses(tenant, worker);
+        let share = self.addresses(tenant, worker, shared.wide);
         let here = state.flows.get(&tenant);
         let holds = here.is_some_and(|flow| self.flows[*flow].open > 0);
         Candidate {

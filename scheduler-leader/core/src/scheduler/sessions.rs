@@ -17,10 +17,10 @@ impl Scheduler {
         &mut self,
         name: &Tenant,
         nonce: u64,
-        devices: u32,
+        wanted: (u32, bool),
         effects: &mut Vec<Effect>,
     ) {
-        let placed = self.places(name, devices);
+        let placed = self.places(name, wanted);
         let (tenant, places) = match placed {
             Ok(placed) => placed,
             Err(denied) => {
@@ -117,7 +117,7 @@ impl Scheduler {
     fn places(
         &self,
         name: &Tenant,
-        devices: u32,
+        (devices, wide): (u32, bool),
     ) -> Result<(TenantSlot, Vec<(WorkerSlot, Window)>), Denied> {
         let tenant = *self.tenant_index.get(name).ok_or(Code::UnknownTenant)?;
         let state = &self.tenants[tenant];
@@ -130,12 +130,12 @@ impl Scheduler {
         if self.opened + more >= IDS {
             return Err(Code::SessionLimit.into());
         }
-        let workers = self.place(tenant, devices as usize);
-        let workers = workers.map_err(|code| self.denied(tenant, code))?;
+        let workers = self.place(tenant, devices as usize, wide);
+        let workers = workers.map_err(|code| self.denied(tenant, code, wide))?;
         let mut places: Vec<(WorkerSlot, Window)> = Vec::with_capacity(workers.len());
         for worker in workers {
             let state = &self.workers[worker];
-            let size = self.window_size(tenant, worker);
+            let size = self.window_size(tenant, worker, wide);
             let beside = places.iter().map(|(_, window)| *window);
             let window = state.space.find(size, beside).ok_or(Code::NoAddresses)?;
             places.push((worker, window));

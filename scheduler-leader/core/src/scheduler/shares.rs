@@ -49,27 +49,33 @@ impl Scheduler {
     }
 
     /// Bytes of the window that a tenant's session has on a worker.
-    pub(super) fn window_size(&self, tenant: TenantSlot, worker: WorkerSlot) -> u64 {
-        Space::size(self.workers[worker].capacity, self.quota(tenant, worker))
+    pub(super) fn window_size(&self, tenant: TenantSlot, worker: WorkerSlot, wide: bool) -> u64 {
+        let capacity = self.workers[worker].capacity;
+        Space::size(capacity, self.quota(tenant, worker), wide)
     }
 
     /// What a tenant has of a worker's addresses, and what a session more would take.
-    pub(super) fn addresses(&self, tenant: TenantSlot, worker: WorkerSlot) -> TenantShare {
+    pub(super) fn addresses(
+        &self,
+        tenant: TenantSlot,
+        worker: WorkerSlot,
+        wide: bool,
+    ) -> TenantShare {
         let flow = self.workers[worker].flows.get(&tenant);
         TenantShare {
             used: flow.map_or(0, |flow| self.flows[*flow].addresses),
-            wanted: self.window_size(tenant, worker),
+            wanted: self.window_size(tenant, worker, wide),
             limit: self.limits(tenant).addresses,
         }
     }
 
     /// A refusal of the policy; where it is the tenant's limit, with what it has where it has least.
-    pub(super) fn denied(&self, tenant: TenantSlot, code: Code) -> Denied {
+    pub(super) fn denied(&self, tenant: TenantSlot, code: Code, wide: bool) -> Denied {
         let workers = self.workers.slots();
         let takes = |worker: &WorkerSlot| !self.workers[*worker].lost;
         let shares = workers
             .filter(takes)
-            .map(|worker| self.addresses(tenant, worker));
+            .map(|worker| self.addresses(tenant, worker, wide));
         let over = shares.filter(|share| !share.has_room());
         let share = match code {
             Code::AddressLimit => over.min_by_key(|share| share.used),

@@ -25,14 +25,17 @@ impl Default for Space {
 
 impl Space {
     /// The size of a window on a device of this capacity for a tenant of this quota (0: none): at
-    /// least twice what may be allocated, for allocations come and go.
-    pub(crate) fn size(capacity: u64, quota: u64) -> u64 {
+    /// least twice what may be allocated, for allocations come and go. A wide one is at least three times as
+    /// large: what stays of a session that was full may lie anywhere in the first half, and leaves room in a
+    /// row for nearly all that is free.
+    pub(crate) fn size(capacity: u64, quota: u64, wide: bool) -> u64 {
         let most = if quota == 0 {
             capacity
         } else {
             quota.min(capacity)
         };
-        let size = most.saturating_mul(2).max(limits::WINDOW_MIN_BYTES);
+        let times = if wide { 3 } else { 2 };
+        let size = most.saturating_mul(times).max(limits::WINDOW_MIN_BYTES);
         size.checked_next_power_of_two().unwrap_or(u64::MAX)
     }
 
@@ -109,7 +112,7 @@ mod tests {
     #[test]
     fn windows_are_disjoint_first_fit_and_used_again() {
         let mut space = Space::default();
-        let size = Space::size(8 << 30, 0);
+        let size = Space::size(8 << 30, 0, false);
         assert_eq!(size, 16 << 30);
         let take = |space: &mut Space| {
             let window = space.find(size, std::iter::empty())?;
@@ -149,12 +152,21 @@ mod tests {
 
     #[test]
     fn a_window_is_the_power_of_two_that_has_twice_the_smaller_of_quota_and_capacity() {
-        assert_eq!(Space::size(100 << 30, 0), 256 << 30);
-        assert_eq!(Space::size(100 << 30, 50 << 30), 128 << 30);
-        assert_eq!(Space::size(100 << 30, (8 << 30) + 1), 32 << 30);
-        assert_eq!(Space::size(100 << 30, 8 << 30), 16 << 30);
-        assert_eq!(Space::size(100 << 30, 1), 2 << 30);
-        assert_eq!(Space::size(u64::MAX, 0), u64::MAX);
+        assert_eq!(Space::size(100 << 30, 0, false), 256 << 30);
+        assert_eq!(Space::size(100 << 30, 50 << 30, false), 128 << 30);
+        assert_eq!(Space::size(100 << 30, (8 << 30) + 1, false), 32 << 30);
+        assert_eq!(Space::size(100 << 30, 8 << 30, false), 16 << 30);
+        assert_eq!(Space::size(100 << 30, 1, false), 2 << 30);
+        assert_eq!(Space::size(u64::MAX, 0, false), u64::MAX);
+        let wide = [
+            (100 << 30, 512 << 30),
+            (80 << 30, 256 << 30),
+            (1 << 30, 4 << 30),
+            (1, 2 << 30),
+        ];
+        for (capacity, size) in wide {
+            assert_eq!(Space::size(capacity, 0, true), size);
+        }
         assert!(!Space::default().has_room(u64::MAX));
     }
 

@@ -238,6 +238,7 @@ fn opens_are_refused_with_a_reason() {
             tenant: tenant(index),
             nonce: 99,
             devices: 1,
+            wide: false,
         };
         match model.apply(input).as_slice() {
             [Effect::Refused { code, .. }] => code.name(),

@@ -54,6 +54,7 @@ fn open(model: &mut Model, index: usize, devices: u32) -> Result<Vec<u64>, &'sta
         tenant,
         nonce,
         devices,
+        wide: false,
     });
     let mut placed = Vec::new();
     for effect in effects {

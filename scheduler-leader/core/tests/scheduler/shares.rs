@@ -29,6 +29,7 @@ fn open(model: &mut Model, index: usize, devices: u32) -> Result<Placed, Refusal
         tenant: tenant(index),
         nonce: model.nonce,
         devices,
+        wide: false,
     });
     let mut placed = Vec::new();
     for effect in effects {

@@ -30,7 +30,7 @@ fn crowded() -> World {
             ordinal: 2 + at,
             nonce: 1 << 40 | at,
             window: Window {
-                base: limits::ADDRESS_FIRST + (at + 8) * limits::WINDOW_MIN_BYTES,
+                base: limits::ADDRESS_FIRST + (at + 16) * limits::WINDOW_MIN_BYTES,
                 size: limits::WINDOW_MIN_BYTES,
             },
             accepted: 0,

@@ -166,21 +166,32 @@ impl Pager {
     }
 
     /// The sessions that may not leave, whoever asks: their client or tenant forbids it. Where those
-    /// together leave no room for the largest of the others, the latest of them may.
+    /// together leave no room for the largest of the others, the latest of them may, but none whose memory
+    /// others use.
     pub(super) fn pinned(&self) -> Vec<SessionId> {
         let is_pinned = |memory: &SessionMemory| {
             memory.swap.pinned || self.pinned_tenants.contains(&memory.tenant)
         };
-        let others = self.sessions.values().filter(|memory| !is_pinned(memory));
+        let kept = |memory: &SessionMemory| memory.swap.kept_for_others;
+        let stays = |memory: &SessionMemory| is_pinned(memory) || kept(memory);
+        let others = self.sessions.values().filter(|memory| !stays(memory));
         let largest = others.map(|memory| memory.charge).max().unwrap_or(0);
-        let mut room = self.capacity.saturating_sub(largest);
-        let pinned = self.sessions.iter().filter(|(_, memory)| is_pinned(memory));
+        // The device moves none whose memory others use: nobody's wish comes before.
+        let first = self.sessions.iter().filter(|(_, memory)| kept(memory));
+        let first: Vec<_> = first.map(|(id, memory)| (*id, memory.charge)).collect();
+        let taken = first.iter().map(|(_, charge)| charge).sum::<u64>();
+        let mut room = self.capacity.saturating_sub(largest.saturating_add(taken));
+        let pinned = self
+            .sessions
+            .iter()
+            .filter(|(_, memory)| is_pinned(memory) && !kept(memory));
         let fits = pinned.take_while(|(_, memory)| {
             let fits = memory.charge <= room;
             room = room.saturating_sub(memory.charge);
             fits
         });
-        fits.map(|(id, _)| *id).collect()
+        let first = first.into_iter().map(|(id, _)| id);
+        first.chain(fits.map(|(id, _)| *id)).collect()
     }
 
     /// The most that a session may hold: what fits on the device beside those that may not leave for it.

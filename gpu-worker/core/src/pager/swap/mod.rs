@@ -64,16 +64,21 @@ impl Pager {
         let Some(memory) = self.sessions.get_mut(&session) else {
             return Err(Failure::new(Code::SessionGone, "the session has ended"));
         };
-        let was = std::mem::replace(&mut memory.swap.pinned, true);
-        if !self.is_overcommitted() {
+        let was = std::mem::replace(&mut memory.swap.kept_for_others, true);
+        if was || !self.is_overcommitted() {
             return Ok(());
         }
         let now = self.pinned();
-        if now.contains(&session) && before.iter().all(|id| now.contains(id)) {
+        let charge = |id: &SessionId| self.sessions.get(id).map_or(0, |memory| memory.charge);
+        let stay = now.iter().map(charge).sum::<u64>();
+        let others = self.sessions.keys().filter(|id| !now.contains(id));
+        let largest = others.map(charge).max().unwrap_or(0);
+        let fits = stay.saturating_add(largest) <= self.capacity;
+        if fits && before.iter().all(|id| now.contains(id)) {
             return Ok(());
         }
         if let Some(memory) = self.sessions.get_mut(&session) {
-            memory.swap.pinned = was;
+            memory.swap.kept_for_others = false;
         }
         let why = "memory is overcommitted, and what may not be swapped out would not fit beside another \
                    session: others cannot use this session's memory";

@@ -10,6 +10,8 @@ pub(in crate::pager) struct SessionSwap {
     pub(in crate::pager) place: Place,
     /// Its client forbids it.
     pub(in crate::pager) pinned: bool,
+    /// Others use its memory, or it theirs.
+    pub(in crate::pager) kept_for_others: bool,
     /// Its tenant's, 0 (highest) to 4.
     pub(in crate::pager) priority: u8,
     /// When it last ran something, or came back.
@@ -30,6 +32,7 @@ impl Default for SessionSwap {
         Self {
             place: Place::Resident,
             pinned: false,
+            kept_for_others: false,
             // Nobody stays for others before it is known how urgent it is.
             priority: 4,
             used_at: 0,

@@ -47,6 +47,11 @@ impl Exports {
         self.exported.get(&export).map(|exported| exported.pages)
     }
 
+    /// How many imports there are of all sessions.
+    pub(super) fn imports(&self) -> usize {
+        self.exported.values().map(|it| it.importers.len()).sum()
+    }
+
     /// It was imported.
     pub(super) fn imported(&mut self, export: u64, importer: Importer) {
         if let Some(exported) = self.exported.get_mut(&export) {

@@ -72,6 +72,7 @@ impl Clients {
             tenant,
             nonce,
             devices,
+            wide: true,
         })
     }
 
@@ -238,6 +239,7 @@ impl Clients {
                 tenant,
                 nonce,
                 devices,
+                wide: true,
             }
         });
         inputs.collect()

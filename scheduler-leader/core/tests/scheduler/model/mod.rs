@@ -230,6 +230,7 @@ impl Model {
             tenant,
             nonce,
             devices,
+            wide: true,
         });
         self.nonce += u64::from(devices) - 1;
         let opened = effects.into_iter().filter_map(|effect| match effect {

@@ -132,6 +132,7 @@ impl Device {
                 tenant: tenant(program.tenant),
                 nonce: index as u64,
                 devices: 1,
+                wide: true,
             });
             let opened = effects.iter().find_map(|effect| match effect {
                 Effect::Opened { placed, .. } => Some(placed.session),
