@@ -164,6 +164,25 @@ impl Addresses {
         self.live.contains_key(&address) && self.reservation(address).is_some()
     }
 
+    /// Whether what is mapped at reserved addresses covers a range, piece by piece: to a program it is one.
+    fn is_mapped_through(&self, address: u64, end: u64) -> bool {
+        let first = self.live.range(..=address).next_back();
+        let mut pieces = first
+            .into_iter()
+            .chain(self.live.range(address.saturating_add(1)..end));
+        let mut covered = address;
+        while covered < end {
+            let next = pieces.next().filter(|(start, (_, asked))| {
+                **start <= covered && covered - **start < *asked && self.is_mapped(**start)
+            });
+            let Some((start, (_, asked))) = next else {
+                return false;
+            };
+            covered = start + asked;
+        }
+        true
+    }
+
     /// Ends an allocation that [`Addresses::map`] made; its range stays reserved.
     ///
     /// # Errors
@@ -288,7 +307,8 @@ impl Addresses {
         let of_worker = address >= first && end.is_some_and(|end| end <= last);
         let allocation = self.live.range(..=address).next_back();
         let within = allocation
-            .is_some_and(|(start, (_, asked))| end.is_some_and(|end| end <= start + asked));
+            .is_some_and(|(start, (_, asked))| end.is_some_and(|end| end <= start + asked))
+            || end.is_some_and(|end| self.is_mapped_through(address, end));
         let variable = || {
             let found = self.variable(address);
             found.is_some_and(|(start, size)| end.is_some_and(|end| end <= start + size))
@@ -332,6 +352,24 @@ mod tests {
         base: 0x1000_0000_0000,
         size: 64 << 20,
     };
+
+    #[test]
+    fn pieces_that_are_mapped_side_by_side_are_one() {
+        let mut addresses = Addresses::new(WINDOW, u64::MAX);
+        let room = addresses.reserve(8 << 20, 2 << 20).expect("room");
+        for at in [0, 2 << 20, 6 << 20] {
+            addresses.map(room + at, 2 << 20).expect("reserved");
+        }
+        assert!(addresses.check(room, 4 << 20).is_ok());
+        assert!(addresses.check(room + 100, (4 << 20) - 100).is_ok());
+        assert!(addresses.check(room, (4 << 20) + 1).is_err(), "a gap");
+        assert!(addresses.check(room + (6 << 20), 2 << 20).is_ok());
+        assert!(addresses.check(room + (6 << 20), (2 << 20) + 1).is_err());
+        // Allocations that happen to lie side by side are two.
+        let [one, two] = [(); 2].map(|()| addresses.alloc(4 << 20).expect("room"));
+        assert_eq!(two, one + (4 << 20));
+        assert!(addresses.check(one, (4 << 20) + 1).is_err());
+    }
 
     #[test]
     fn what_is_imported_is_reached_and_not_held() {

@@ -91,6 +91,19 @@ static void mapping(void) {
     ASSERT(words[0] == 7 && words[3] == 7);
     CHECK(cuMemcpyDtoH_v2(words, range + GRAIN, sizeof words));
     ASSERT(words[0] == 9 && words[3] == 9);
+    /* Pieces that lie side by side are one to fills and copies. */
+    CHECK(cuMemsetD32_v2(range, 5, 3 * GRAIN / 4));
+    CHECK(cuMemcpyDtoH_v2(words, range + GRAIN - 8, sizeof words));
+    ASSERT(words[0] == 5 && words[1] == 5 && words[2] == 5 && words[3] == 5);
+    words[1] = 6, words[2] = 7;
+    CHECK(cuMemcpyHtoD_v2(range + GRAIN - 8, words, sizeof words));
+    CHECK(cuMemcpyDtoD_v2(range + 16, range + GRAIN - 8, sizeof words));
+    memset(words, 0, sizeof words);
+    CHECK(cuMemcpyDtoH_v2(words, range + 16, sizeof words));
+    ASSERT(words[0] == 5 && words[1] == 6 && words[2] == 7 && words[3] == 5);
+    ANSWERS(INVALID_VALUE, cuMemsetD32_v2(range, 5, 3 * GRAIN / 4 + 1));
+    CHECK(cuMemsetD32_v2(range, 7, 4));
+    CHECK(cuMemsetD32_v2(range + GRAIN, 9, 4));
     /* A second address, one while it is mapped and one later. */
     ANSWERS(NOT_SUPPORTED, cuMemMap(range + 3 * GRAIN, GRAIN, 0, first, 0));
     ANSWERS(INVALID_VALUE, cuMemFree_v2(range));

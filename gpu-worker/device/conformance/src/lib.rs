@@ -100,6 +100,7 @@ pub fn run(device: &mut dyn Device) {
     answers::misses_symbols(device);
     machine_code::runs_or_is_refused(device, &mut one);
     staged(device, &mut one);
+    side_by_side(device, &mut one);
     faults(device, &mut two, &one, hash);
     computes(device, &mut one, hash);
     device.close(one.session());
@@ -184,6 +185,32 @@ fn staged(device: &mut dyn Device, program: &mut TestProgram) {
     let done = complete(device, slice);
     assert_eq!(done.fault, None);
     assert_eq!(done.results[0].copied(), Some(data));
+}
+
+/// Allocations that lie side by side are one to copies and fills, for a program may have mapped them so; what
+/// lies behind the last is nobody's.
+fn side_by_side(device: &mut dyn Device, program: &mut TestProgram) {
+    let address = program.window().base + (1 << 30);
+    let bytes = 1_u64 << 20;
+    let data: Vec<u8> = (0..8_192_u32).map(|i| (i % 249) as u8).collect();
+    let middle = address + bytes - 4_096;
+    let slice = program.slice(&[
+        alloc(address, bytes),
+        alloc(address + bytes, bytes),
+        set(address, 2 * bytes, 3, 1),
+        (copy_in(middle, 8_192, 0), &data),
+        copy(address + 512, middle, 8_192),
+        copy_out(middle, 8_192),
+        copy_out(address + 512, 8_192),
+        copy_out(address + bytes + 4_096, 16),
+        free(address),
+        free(address + bytes),
+    ]);
+    let done = complete(device, slice);
+    assert_eq!(done.fault, None);
+    let read: Vec<_> = done.results.iter().map(|it| it.copied()).collect();
+    let threes = vec![3; 16];
+    assert_eq!(read, [data.clone(), data, threes].map(Some));
 }
 
 /// Ops of which the last fails, and how.

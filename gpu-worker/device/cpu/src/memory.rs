@@ -183,9 +183,32 @@ impl Memory {
         len == 0 || self.find(addr, len).is_some()
     }
 
+    /// Whether live allocations that lie side by side hold all of `[addr, addr + len)`: a program may have mapped
+    /// them so.
+    pub(crate) fn covers(&self, addr: u64, len: u64) -> bool {
+        let Some(end) = addr.checked_add(len) else {
+            return false;
+        };
+        let next = self.live.partition_point(|live| live.start <= addr);
+        let from = self.live.get(next.saturating_sub(1)..).unwrap_or_default();
+        let mut covered = addr;
+        for live in from {
+            if live.start > covered || live.end <= covered && covered < end {
+                return false;
+            }
+            covered = live.end;
+            if covered >= end {
+                return true;
+            }
+        }
+        false
+    }
+
     fn host(&self, addr: u64, len: u64) -> Result<*mut u8, MemoryError> {
         let illegal = MemoryError::IllegalAddress { addr, len };
-        self.find(addr, len).ok_or(illegal)?;
+        if self.find(addr, len).is_none() && !self.covers(addr, len) {
+            return Err(illegal);
+        }
         // The sum cannot leave the window: `find` has placed the range inside it.
         Ok(addr.wrapping_add(self.delta()) as *mut u8)
     }

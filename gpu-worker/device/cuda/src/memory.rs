@@ -70,11 +70,28 @@ impl Memory {
                     .checked_add(bytes)
                     .is_some_and(|end| end <= first + size)
             });
-        if inside || self.imports.holds(address, bytes) {
+        if inside || self.imports.holds(address, bytes) || self.covers(address, bytes) {
             return Ok(());
         }
         let detail = format!("{bytes} bytes at {address:#x} are not inside an allocation");
         Err(Failure::new(Code::IllegalAddress, detail))
+    }
+
+    /// Whether allocations that lie side by side, imported ones among them, hold all of a range: a program may
+    /// have mapped them so.
+    fn covers(&self, address: u64, bytes: u64) -> bool {
+        let Some(end) = address.checked_add(bytes) else {
+            return false;
+        };
+        let mut covered = address;
+        while covered < end {
+            let own = self.holder(covered).map(|(first, size)| first + size);
+            match own.or_else(|| self.imports.end(covered)) {
+                Some(end) => covered = end,
+                None => return false,
+            }
+        }
+        true
     }
 
     /// Backs a range of the window that is free. Gives the ranges that are mapped anew for it: what is

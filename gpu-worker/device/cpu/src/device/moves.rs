@@ -70,7 +70,7 @@ pub(super) fn in_pieces(
 
 impl Session {
     fn live(&self, addr: u64, len: u64) -> Result<(), Failure> {
-        match self.memory.contains(addr, len) {
+        match self.memory.contains(addr, len) || self.memory.covers(addr, len) {
             true => Ok(()),
             false => Err(memory_failure(MemoryError::IllegalAddress { addr, len })),
         }

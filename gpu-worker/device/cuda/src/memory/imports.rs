@@ -30,6 +30,13 @@ impl Imports {
         })
     }
 
+    /// Where what was imported and holds an address ends.
+    pub(super) fn end(&self, address: u64) -> Option<u64> {
+        let (first, import) = self.0.range(..=address).next_back()?;
+        let end = first + import.bytes;
+        (address < end).then_some(end)
+    }
+
     /// Whether something imported is mapped in a range.
     pub(super) fn overlap(&self, base: u64, limit: u64) -> bool {
         let mut imports = self.0.values();
