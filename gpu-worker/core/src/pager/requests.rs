@@ -12,7 +12,7 @@ use bus_schemas::{Failure, MemoryAnswer, OpNumber, SessionId, Tenant, invariant}
 
 use super::Pager;
 use super::session::SessionMemory;
-use super::tally::{over_capacity, over_quota};
+use super::tally::{over_capacity, over_most, over_quota};
 use super::waiting::{MemoryAction, MemoryRequested, Waiting};
 use crate::Nanos;
 
@@ -284,9 +284,7 @@ impl Pager {
             Some(holding) if lacks_quota => {
                 over_quota(more, holding.quota, holding.live - own + least - more)
             }
-            _ if least > self.most(session) => {
-                over_capacity(more, self.most(session), least - more)
-            }
+            _ if least > self.most(session) => over_most(more, self.most(session), least - more),
             _ => over_capacity(more, self.limit, self.all.live - own + least - more),
         }
     }

@@ -189,7 +189,7 @@ fn over_limit(limits: Limits, bytes: u64, would: u64, own: u64) -> Option<Failur
     if limits.others.saturating_add(would) > limits.all {
         Some(over_capacity(bytes, limits.all, limits.others + own))
     } else if would > limits.own {
-        Some(over_capacity(bytes, limits.own, own))
+        Some(over_most(bytes, limits.own, own))
     } else {
         None
     }
@@ -219,5 +219,13 @@ pub(super) fn over_capacity(bytes: u64, capacity: u64, held: u64) -> Failure {
     Failure::new(
         Code::OutOfMemory,
         format!("{bytes} bytes do not fit: {held} of the device's {capacity} are held"),
+    )
+}
+
+/// What one session may hold: the device without what does not leave it.
+pub(super) fn over_most(bytes: u64, most: u64, held: u64) -> Failure {
+    Failure::new(
+        Code::OutOfMemory,
+        format!("{bytes} bytes do not fit: the session holds {held}, and may hold {most}"),
     )
 }

@@ -11,6 +11,7 @@ Examples:
   warploom chaos --kills 10 --seconds 30
   warploom chaos --kills 100 --seconds 300 --json
   warploom chaos --seed 7 --evidence evidence    keeps the evidence, and the logs where it fails
+  warploom chaos --overcommit 300                sessions are swapped out and back all the time
 
 It runs a cluster of its own: broker.* settings and credentials do not matter.")]
 pub struct ChaosArgs {
@@ -26,6 +27,9 @@ pub struct ChaosArgs {
     /// Seed of the faults: which they are, when, and whom they hit
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// What sessions may hold, percent of a small device: 100, or 300 and more, so that they take turns
+    #[arg(long, default_value_t = 100, value_name = "PERCENT")]
+    pub overcommit: u32,
     /// Seconds after which a program's call counts as hung
     #[arg(long, default_value_t = 60)]
     pub deadline: u64,
@@ -49,6 +53,9 @@ pub struct ChaosProgramArgs {
     /// Seconds that a call may take
     #[arg(long)]
     pub deadline: u64,
+    /// Bytes that a session holds beside what it works on
+    #[arg(long, default_value_t = 0)]
+    pub holds: u64,
     /// Appends a line for every submitted op range to this file
     #[arg(long)]
     pub evidence: PathBuf,

@@ -7,8 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::strikes::Strikes;
+use serde::Deserialize;
+
 use crate::demo::ReplaySummary;
 use warploom_cli::evidence::{Evidence, Started, read_lines};
+use warploom_cli::local::LocalCluster;
 
 /// How long a replay may take.
 const REPLAY: Duration = Duration::from_secs(300);
@@ -80,6 +83,35 @@ pub(super) async fn collect(
     }
     evidence.sort();
     Ok((replayed, evidence))
+}
+
+/// What was swapped out in a run.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct Swaps {
+    /// Sessions.
+    #[serde(rename = "swap_outs")]
+    pub(super) outs: f64,
+    /// Bytes of these.
+    #[serde(rename = "swap_out_bytes")]
+    pub(super) out_bytes: f64,
+}
+
+/// What `warploom usage` says was swapped out: of workers that were killed, all but the last moments.
+///
+/// # Errors
+/// When it does not say it.
+pub(super) async fn swaps(cluster: &LocalCluster) -> Result<Swaps> {
+    #[derive(Deserialize)]
+    struct Below {
+        total: Swaps,
+    }
+    let mut role = cluster.role("usage", "usage", &["--json".to_owned()])?;
+    let stdout = role.take_stdout().context("the output of usage")?;
+    let said = tokio::task::spawn_blocking(|| std::io::read_to_string(stdout)).await??;
+    role.wait(REPLAY)?;
+    let last = said.lines().last().context("usage said nothing")?;
+    let below: Below = serde_json::from_str(last)?;
+    Ok(below.total)
 }
 
 /// Copies the logs of all roles and of the broker's servers beside the evidence, to look into what

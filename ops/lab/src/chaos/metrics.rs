@@ -25,6 +25,8 @@ specs! {
         "nowhere recorded";
     ADOPTED = "chaos_adopted_share", "fraction", Goal::AtMost(0.01),
         "positions taken from workers";
+    SWAPS = "chaos_swaps", "sessions", Goal::AtLeast(1.0),
+        "swapped out, of those that the usage stream has";
     CHECKER = "chaos_checker", "holds", Goal::AtLeast(1.0),
         "1 where tests/checker finds all in order";
     TAKEOVER = "broker_takeover_ms", "ms", Goal::AtMost(10_000.0),

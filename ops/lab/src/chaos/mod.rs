@@ -2,8 +2,10 @@
 //! every promise is checked afterwards. docs/evidence/chaos.md describes it.
 
 mod args;
+mod calls;
 mod checker;
 mod collect;
+mod holding;
 mod metrics;
 mod plan;
 mod program;
@@ -31,7 +33,7 @@ use crate::bench::table;
 use crate::demo::RunObserver;
 pub use args::{ChaosArgs, ChaosProgramArgs};
 use plan::{Planned, Shape, Strike, plan};
-use programs::Program;
+use programs::{Life, Program};
 use strikes::Strikes;
 use warploom_cli::evidence::EvidenceKey;
 use warploom_cli::exit::UsageError;
@@ -48,6 +50,12 @@ const WORKERS: usize = 2;
 const KILLS_PER_S: usize = 2;
 /// The longest run, seconds: its evidence is read whole.
 const LONGEST_S: u64 = 3_600;
+/// A worker's device where its memory is overcommitted, and what each session holds of it: any two are
+/// too many for it, and all that there are have room at 300 percent.
+const CAPACITY: u64 = 4 << 20;
+const HELD: u64 = 9 << 18;
+/// Percentages of overcommitting.
+const OVERCOMMIT: std::ops::RangeInclusive<u32> = 300..=1_000;
 /// How often everybody is looked after.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a cluster that nothing is done to any more may take until all its roles are there.
@@ -104,6 +112,12 @@ fn shape(args: &ChaosArgs) -> Result<Shape> {
     if ![1, 3].contains(&args.brokers) {
         bail!(UsageError("--brokers is 1 or 3".into()));
     }
+    if args.overcommit != 100 && !OVERCOMMIT.contains(&args.overcommit) {
+        let (least, most) = OVERCOMMIT.into_inner();
+        bail!(UsageError(format!(
+            "--overcommit is 100, or {least} to {most}"
+        )));
+    }
     if args.deadline == 0 {
         bail!(UsageError("--deadline is at least 1 s".into()));
     }
@@ -112,7 +126,7 @@ fn shape(args: &ChaosArgs) -> Result<Shape> {
         seconds: args.seconds,
         brokers: args.brokers,
         workers: WORKERS,
-        programs: programs::kinds().len(),
+        programs: programs::kinds(None).len(),
     })
 }
 
@@ -134,7 +148,7 @@ fn free_ports(count: usize) -> Result<u16> {
 /// A cluster of its own, its links, and the programs on it.
 async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> Result<Strikes> {
     output::note("starting broker, leaders, workers and programs");
-    let kinds = programs::kinds();
+    let kinds = programs::kinds((args.overcommit > 100).then_some(HELD));
     let mut options = LocalOptions::new(dir, "chaos")?;
     options.leaders = LEADERS;
     options.workers = WORKERS;
@@ -150,6 +164,12 @@ async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> Result<Stri
         .filter(|(key, _, _)| !own.iter().any(|section| key.starts_with(section)))
         .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
         .collect();
+    if args.overcommit > 100 {
+        options.settings.extend([
+            ("worker.capacity".to_owned(), format!("{CAPACITY}B")),
+            ("worker.overcommit".to_owned(), args.overcommit.to_string()),
+        ]);
+    }
     options.brokers = args.brokers;
     // Links are made before who is behind them: ports that were free a moment ago.
     let port = free_ports(args.brokers)?;
@@ -185,17 +205,12 @@ async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> Result<Stri
     let administrator = cluster.administrator().await?;
     let observer = RunObserver::start(&administrator).await?;
     let mut strikes = Strikes::new(cluster, administrator, observer, links, routes);
-    let deadline = Duration::from_secs(args.deadline);
     for (index, kind) in kinds.into_iter().enumerate() {
-        let seed = args.seed.wrapping_mul(31).wrapping_add(index as u64);
-        let program = Program::start(
-            &strikes.cluster,
-            index,
-            kind,
-            seed,
-            deadline,
-            &strikes.pulse,
-        )?;
+        let life = Life {
+            seed: args.seed.wrapping_mul(31).wrapping_add(index as u64),
+            deadline: Duration::from_secs(args.deadline),
+        };
+        let program = Program::start(&strikes.cluster, index, kind, life, &strikes.pulse)?;
         strikes.programs.push(program);
     }
     Ok(strikes)
@@ -222,6 +237,10 @@ async fn run(
         complaints.push(format!("{late} strikes could not be carried out"));
     }
     let (replayed, evidence) = collect::collect(&mut strikes, &mut complaints).await?;
+    let swaps = match args.overcommit {
+        100 => None,
+        _ => Some(collect::swaps(&strikes.cluster).await?),
+    };
     let key = EvidenceKey::of(&strikes.cluster.options().state_dir)?;
     let kept = strikes.cluster.options().state_dir.join("evidence");
     let dir = args.evidence.as_deref().unwrap_or(&kept);
@@ -238,6 +257,7 @@ async fn run(
         shape,
         strikes: &strikes,
         replayed: replayed.as_ref(),
+        swaps,
         check: evidence.verify(),
         checked,
     };

@@ -2,14 +2,15 @@
 //! session for as long as it lasts. Every result is compared with what plain Rust computes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use client_agent::{Client, Error, Function, Session};
 use workloads::SplitMix64;
 
 use super::args::ChaosProgramArgs;
+use super::calls::Calls;
+use super::holding::Holding;
 use super::said::Said;
 use crate::lines::{say, stop_flag};
 use warploom_cli::credentials::client_settings;
@@ -94,20 +95,7 @@ fn live(
         session: id.clone(),
         ordinal: session.opened().ordinal,
     })?;
-    let lived = Mixing::begin(&session, random, calls).and_then(|mut mixing| {
-        let mut rounds = 0;
-        while !stop.load(Ordering::Relaxed) && (args.long || rounds < ROUNDS) {
-            let right = mixing.round(random, calls, args.long)?;
-            let (right, wrong) = (u64::from(right), u64::from(!right));
-            // Nobody reads it any more: the run is over.
-            if say(&Said::Round { right, wrong }).is_err() {
-                break;
-            }
-            rounds += 1;
-            std::thread::sleep(PAUSE);
-        }
-        Ok(())
-    });
+    let lived = work(&session, args, random, calls, stop);
     let closed = calls.watch("close", || session.close());
     match lived.and(closed) {
         Ok(()) => say(&Said::Closed { session: id }),
@@ -117,6 +105,47 @@ fn live(
             why: error.to_string(),
         }),
     }
+}
+
+/// The rounds of a session.
+fn work(
+    session: &Session,
+    args: &ChaosProgramArgs,
+    random: &mut SplitMix64,
+    calls: &Calls,
+    stop: &AtomicBool,
+) -> Result<(), Error> {
+    let mut holding = match args.holds {
+        0 => None,
+        bytes => match Holding::begin(session, bytes, random, calls, stop)? {
+            None => return Ok(()),
+            holding => holding,
+        },
+    };
+    let mut mixing = Mixing::begin(session, random, calls)?;
+    let mut rounds = 0;
+    while !stop.load(Ordering::Relaxed) && (args.long || rounds < ROUNDS) {
+        let mut right = mixing.round(random, calls, args.long)?;
+        if let Some(holding) = &mut holding {
+            right &= holding.round(random, calls)?;
+        }
+        // Nobody reads it any more: the run is over.
+        if round(right).is_err() {
+            return Ok(());
+        }
+        rounds += 1;
+        std::thread::sleep(PAUSE);
+    }
+    let whole = holding.map(|holding| holding.is_right(calls)).transpose()?;
+    // As above.
+    let _ = whole.map(round);
+    Ok(())
+}
+
+/// Says whether what came back is right.
+fn round(right: bool) -> Result<()> {
+    let (right, wrong) = (u64::from(right), u64::from(!right));
+    say(&Said::Round { right, wrong })
 }
 
 /// Numbers on the device, and what they must be.
@@ -177,44 +206,5 @@ impl<'a> Mixing<'a> {
         let found = bytes.chunks_exact(4);
         let found = found.map(|it| u32::from_le_bytes(it.try_into().expect("four bytes")));
         Ok(found.eq(self.expected.iter().copied()))
-    }
-}
-
-/// The call that is under way, if one is, and when it began.
-type Current = Arc<Mutex<Option<(&'static str, Instant)>>>;
-
-/// Watches over calls: one that does not end within the deadline is said, and ends the process.
-struct Calls(Current);
-
-impl Calls {
-    fn watched(deadline: Duration) -> Result<Self> {
-        let current = Current::default();
-        let theirs = Arc::clone(&current);
-        std::thread::Builder::new()
-            .name("deadline".into())
-            .spawn(move || {
-                loop {
-                    std::thread::sleep(Duration::from_millis(200));
-                    let current = *theirs.lock().unwrap_or_else(PoisonError::into_inner);
-                    let Some((call, _)) = current.filter(|(_, at)| at.elapsed() > deadline) else {
-                        continue;
-                    };
-                    // Where nobody reads it, the process has no purpose either.
-                    let _ = say(&Said::Hung { call: call.into() });
-                    std::process::exit(3);
-                }
-            })?;
-        Ok(Self(current))
-    }
-
-    fn watch<T>(&self, call: &'static str, run: impl FnOnce() -> T) -> T {
-        self.set(Some((call, Instant::now())));
-        let value = run();
-        self.set(None);
-        value
-    }
-
-    fn set(&self, current: Option<(&'static str, Instant)>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = current;
     }
 }

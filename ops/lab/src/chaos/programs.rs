@@ -32,6 +32,8 @@ pub(super) struct Kind {
     pub(super) priority: u8,
     /// Whether it keeps one session, rather than one of about 10 ms after the other.
     pub(super) long: bool,
+    /// Bytes that a session of it holds beside what it works on.
+    pub(super) holds: u64,
 }
 
 impl Kind {
@@ -44,12 +46,28 @@ impl Kind {
     }
 }
 
+/// What one life of a program is started with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Life {
+    /// Seed of its numbers.
+    pub(super) seed: u64,
+    /// How long a call may take.
+    pub(super) deadline: Duration,
+}
+
 /// The programs of a run: short and long sessions, above, below and beside each other.
-pub(super) fn kinds() -> Vec<Kind> {
+///
+/// Where they are to be swapped, all but the urgent one hold so much and are beside each other: whoever has
+/// work keeps the memory of a device from those below.
+pub(super) fn kinds(held: Option<u64>) -> Vec<Kind> {
     let kind = |tenant: &str, priority, long| Kind {
         tenant: tenant.parse().expect("a tenant's name"),
-        priority,
+        priority: match (held, priority) {
+            (None, priority) | (Some(_), priority @ 0) => priority,
+            (Some(_), _) => 2,
+        },
         long,
+        holds: held.filter(|_| priority > 0).unwrap_or(0),
     };
     vec![
         kind("brief", 2, false),
@@ -139,8 +157,7 @@ pub(super) struct Program {
     kind: Kind,
     name: String,
     log: PathBuf,
-    deadline: Duration,
-    seed: u64,
+    life: Life,
     lives: u64,
     role: RoleProcess,
     reader: Option<JoinHandle<()>>,
@@ -158,8 +175,7 @@ impl Program {
         cluster: &LocalCluster,
         index: usize,
         kind: Kind,
-        seed: u64,
-        deadline: Duration,
+        life: Life,
         pulse: &Pulse,
     ) -> Result<Self> {
         let name = name(index);
@@ -167,13 +183,12 @@ impl Program {
             .options()
             .state_dir
             .join(format!("submitted-{index}.jsonl"));
-        let role = begin(cluster, &name, &kind, &log, seed, deadline)?;
+        let role = begin(cluster, &name, &kind, &log, life)?;
         let mut program = Self {
             kind,
             name,
             log,
-            deadline,
-            seed,
+            life,
             lives: 1,
             role,
             reader: None,
@@ -251,22 +266,18 @@ impl Program {
             if Instant::now() >= due {
                 self.due = None;
                 self.lives += 1;
-                let seed = self.seed ^ (self.lives << 32);
-                self.role = begin(
-                    cluster,
-                    &self.name,
-                    &self.kind,
-                    &self.log,
-                    seed,
-                    self.deadline,
-                )?;
+                let life = Life {
+                    seed: self.life.seed ^ (self.lives << 32),
+                    ..self.life
+                };
+                self.role = begin(cluster, &self.name, &self.kind, &self.log, life)?;
                 *self.spoke.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
                 self.listen();
             }
             return Ok(());
         }
         let spoke = *self.spoke.lock().unwrap_or_else(PoisonError::into_inner);
-        if spoke.elapsed() > self.deadline + SILENCE {
+        if spoke.elapsed() > self.life.deadline + SILENCE {
             self.role.kill()?;
             let name = self.name.clone();
             self.see(|heard| {
@@ -291,7 +302,7 @@ impl Program {
 
     /// Waits for its end; it is killed where that does not come, and then hung.
     pub(super) async fn stopped(&mut self) -> Result<()> {
-        let ended = self.role.finished(self.deadline + SILENCE).await;
+        let ended = self.role.finished(self.life.deadline + SILENCE).await;
         if ended.is_err() {
             self.role.kill()?;
         }
@@ -317,13 +328,13 @@ fn begin(
     name: &str,
     kind: &Kind,
     log: &std::path::Path,
-    seed: u64,
-    deadline: Duration,
+    life: Life,
 ) -> Result<RoleProcess> {
     let mut arguments = vec![
         format!("--tenant={}", kind.tenant),
-        format!("--seed={seed}"),
-        format!("--deadline={}", deadline.as_secs()),
+        format!("--seed={}", life.seed),
+        format!("--deadline={}", life.deadline.as_secs()),
+        format!("--holds={}", kind.holds),
         format!("--evidence={}", log.display()),
     ];
     if kind.long {

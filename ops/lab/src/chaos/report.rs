@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::checker::CheckerFindings;
+use super::collect::Swaps;
 use super::metrics::{self, one, with_goal};
 use super::plan::Shape;
 use super::programs::Heard;
@@ -17,6 +18,8 @@ pub(super) struct Seen<'a> {
     pub(super) shape: &'a Shape,
     pub(super) strikes: &'a Strikes,
     pub(super) replayed: Option<&'a ReplaySummary>,
+    /// Sessions swapped out, where memory is overcommitted.
+    pub(super) swaps: Option<Swaps>,
     pub(super) check: EvidenceCheck,
     pub(super) checked: Result<CheckerFindings>,
 }
@@ -27,6 +30,10 @@ impl Seen<'_> {
         let heard: Vec<Heard> = self.strikes.programs.iter().map(|it| it.heard()).collect();
         let mut metrics = self.work(&heard);
         metrics.extend(self.promises(&heard));
+        metrics.extend(
+            self.swaps
+                .map(|swaps| one(&metrics::SWAPS, swaps.outs).with("bytes", swaps.out_bytes)),
+        );
         metrics.push(self.checker());
         metrics.extend(self.takeover());
         for metric in &metrics {
