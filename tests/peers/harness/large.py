@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 
 from .cluster import Cluster, stop
 
@@ -74,3 +75,37 @@ def trainings(stage, row, program, variables):
             row.failed += 1
             row.fail("nothing was swapped out: they did fit")
         _ends(row, processes)
+
+
+def files(stage, row, program):
+    """Files that their formats' own writers wrote are kept, and what programs copy of them is not sent."""
+    with Cluster(stage.options.binary, stage.keep / "files") as cluster:
+        folder = cluster.folder
+
+        def ended(command, limit=120):
+            done = subprocess.run([str(part) for part in command], env=cluster.environment, cwd=folder,
+                                  capture_output=True, text=True, check=False, timeout=limit)
+            if done.returncode:
+                raise RuntimeError(f"{command[0]} {command[1]}: {(done.stderr or done.stdout).strip()[-300:]}")
+            return done.stdout
+
+        ended([*program, "write", folder])
+        ended([stage.options.binary, "weights", "add", "m", "--public", "m.gguf", "m.safetensors"])
+        # Workers hear of a cluster's first weights within five seconds.
+        time.sleep(6)
+        ran = cluster.run([*program, "copy", folder], 120)
+        if ran.failed:
+            raise RuntimeError(ran.failed)
+        told, unsent, until = ran.told, 0, time.monotonic() + 30
+        # What was used is recorded a moment later.
+        while unsent < told["bytes"] and time.monotonic() < until:
+            time.sleep(0.5)
+            last = ended([stage.options.binary, "usage", "--json"]).strip().splitlines()[-1]
+            unsent = json.loads(last)["total"]["unsent_bytes"]
+        row.notes.append(f"{told['tensors']} tensors of {told['bytes'] >> 20} MiB, of which "
+                         f"{unsent / told['bytes']:.3f} was not sent")
+        if unsent == told["bytes"]:
+            row.passed += told["tensors"]
+        else:
+            row.failed += 1
+            row.fail(f"{told['bytes'] - unsent} bytes of {told['bytes']} were sent")

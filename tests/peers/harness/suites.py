@@ -202,6 +202,12 @@ def memory(stage, row):
     large.trainings(stage, row, PROGRAMS / "weights.py", TINYGRAD)
 
 
+def files(stage, row):
+    """Files of weights that gguf and safetensors write: what they hold is not sent."""
+    python = wheels.environment(stage.options.tools, "files-requirements.txt")
+    large.files(stage, row, [python, PROGRAMS / "weight_files.py"])
+
+
 def _count(row, ran):
     if ran.failed is None:
         row.passed += 1
@@ -212,11 +218,11 @@ def _count(row, ran):
 
 
 #: All suites in their order; those of the fast part.
-SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, ipc, gpt2, two, memory,
+SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, ipc, gpt2, two, memory, files,
                                                        backend, plugin, runtime, nvcc, workflows,
                                                        triton, triton_own, torch, cupy,
                                                        warp, jax, chart)}
-FAST = ("core", "c", "nvml", "tiny", "mlp", "numba", "plugin")
+FAST = ("core", "c", "nvml", "tiny", "mlp", "numba", "files", "plugin")
 #: What installs much more than those, and so runs where it is asked for only.
 ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy", "warp", "jax",
          "chart")
