@@ -30,7 +30,9 @@ fn clients_that_nobody_here_wrote_run_unmodified() {
         .map(|row| row["suite"].as_str().expect("a name"));
     assert_eq!(
         names.collect::<Vec<_>>(),
-        ["core", "c", "nvml", "tiny", "mlp", "numba", "files", "plugin"]
+        [
+            "core", "c", "nvml", "tiny", "mlp", "numba", "files", "plugin"
+        ]
     );
     for row in rows.iter().filter(|row| row["state"] == "passed") {
         assert!(

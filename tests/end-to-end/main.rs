@@ -39,6 +39,7 @@ mod silence;
 mod storage;
 mod swap;
 mod swap_accounts;
+mod swap_faults;
 mod tables;
 mod targets;
 mod usage;

@@ -24,16 +24,27 @@ pub(crate) const OVERCOMMITTED: [(&str, &str); 3] = [
 ];
 
 /// A program that holds memory and works on it.
-pub(crate) struct Holder(Guest);
+pub(crate) struct Holder(pub(crate) Guest);
 
 impl Holder {
     pub(crate) fn start(loaded: &LoadedCluster, tenant: &str, dir: &Path, program: &Path) -> Self {
         Self(Guest::start(&mut command(loaded, tenant, dir, program)))
     }
 
-    fn tell(&mut self, what: &str) {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.child.id()
+    }
+
+    pub(crate) fn tell(&mut self, what: &str) {
         let input = self.0.input.as_mut().expect("its input");
         writeln!(input, "{what}").expect("it reads");
+    }
+
+    /// As `does`, of a program that may have ended.
+    pub(crate) fn may(&mut self, what: &str) -> Option<String> {
+        let input = self.0.input.as_mut().expect("its input");
+        writeln!(input, "{what}").ok()?;
+        self.0.says()
     }
 
     pub(crate) fn does(&mut self, what: &str) -> String {
