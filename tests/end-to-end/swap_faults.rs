@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use test_cluster::TempDir;
@@ -85,7 +85,7 @@ fn signal(pid: u32, signal: Signal) {
 async fn leaders_and_programs_die_and_stand_still_while_memory_moves() {
     let plans = [plan("guest", "search", 1)];
     let mut settings = OVERCOMMITTED.to_vec();
-    settings.extend([("leader.connection_lost", "1s"), ("leader.expiry", "6s")]);
+    settings.extend([("leader.connection_lost", "1s"), ("leader.expiry", "60s")]);
     let mut loaded = LoadedCluster::idle(2, 1, &plans, &settings).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "swap");
@@ -251,10 +251,12 @@ async fn a_worker_that_the_system_kills_for_memory_takes_nobody_else_with_it() {
             live.all(|worker| worker.gpu != gpu)
         })
         .await;
-    assert!(
-        !loaded.demo.cluster.workers[worker].is_running(),
-        "the system killed it"
-    );
+    // Who has no memory left may be silent for a while before that.
+    let killed = Instant::now();
+    while loaded.demo.cluster.workers[worker].is_running() {
+        assert!(killed.elapsed() < SOON, "the system has not killed it");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     assert_ne!(doomed.may("info").as_deref(), Some("0"), "it has ended");
     for round in 0..4 {
         let turn = format!("turn {} {}", round + 2, round + 3);
