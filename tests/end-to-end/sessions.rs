@@ -10,11 +10,11 @@ use serde_json::Value;
 use test_cluster::TempDir;
 
 use crate::cluster::{administrator, done, objects};
-use crate::guest::finish;
+use crate::guest::{Guest, command, finish};
 use crate::load::Load;
 use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::run::{compile, text, warploom};
-use crate::swap::Holder;
+use crate::swap::{Holder, OVERCOMMITTED};
 
 const MIB: u64 = 1 << 20;
 /// How long a session is asked for that there is not.
@@ -175,6 +175,37 @@ async fn a_suspended_tenant_stands_still_whoever_leads_and_goes_on_with_right_re
     }
     let (_, replayed) = loaded.replayed().await;
     assert_eq!(replayed.skipped, 0);
+}
+
+#[tokio::test]
+async fn a_suspended_program_waits_beyond_its_deadline_and_its_memory_makes_room() {
+    let plans = [plan("guest", "search", 1), plan("b", "search", 1)];
+    let loaded = LoadedCluster::idle(1, 1, &plans, &OVERCOMMITTED).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "swap");
+    let mut waits = command(&loaded, "guest", dir.path(), &program);
+    let mut waits = Holder(Guest::start(waits.env("WARPLOOM_CLIENT_DEADLINE", "2s")));
+    let mut other = Holder::start(&loaded, "b", dir.path(), &program);
+    assert_eq!(waits.does("take 40 1"), "0");
+    done(&loaded, &["tenant", "suspend", "guest"]);
+    waits.tell("work 1 20");
+    assert_eq!(other.does("take 40 2"), "0");
+    assert_eq!(other.does("turn 2 12"), "0");
+    // Longer than anything may be silent: the leader is not.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let own = only(&loaded, "guest");
+    assert_eq!(
+        (&own["waits_for"], &own["place"]),
+        (&"suspended".into(), &"out".into())
+    );
+    assert!(own["queued"].as_u64() > Some(0), "{own}");
+    assert_eq!(other.does("turn 12 22"), "0", "nobody makes it room");
+    assert_eq!(only(&loaded, "guest")["place"], "out");
+    done(&loaded, &["tenant", "resume", "guest"]);
+    assert_eq!(waits.0.says().as_deref(), Some("0"), "every word is right");
+    for program in [waits, other] {
+        assert_eq!(program.0.ends().1, Some(0));
+    }
 }
 
 /// A command on the host of the cluster, whose broker is ours.
