@@ -59,24 +59,30 @@ fn key(tenant: &Tenant) -> String {
     format!("tenant.{tenant}")
 }
 
+/// Refuses settings that make no sense.
+fn check(settings: &TenantSettings) -> Result<()> {
+    if settings.priority > 4 {
+        bail!(UsageError(format!(
+            "priority {} is not 0 (highest) to 4",
+            settings.priority
+        )));
+    }
+    if !(1..=1000).contains(&settings.weight) {
+        bail!(UsageError(format!(
+            "weight {} is not 1 to 1000",
+            settings.weight
+        )));
+    }
+    Ok(())
+}
+
 impl Administrator {
     /// Writes a tenant's settings; the leader hears of it and records it.
     ///
     /// # Errors
     /// [`UsageError`] when the settings make no sense, [`Unreachable`] without a broker.
     pub async fn set_tenant(&self, tenant: &Tenant, settings: &TenantSettings) -> Result<()> {
-        if settings.priority > 4 {
-            bail!(UsageError(format!(
-                "priority {} is not 0 (highest) to 4",
-                settings.priority
-            )));
-        }
-        if !(1..=1000).contains(&settings.weight) {
-            bail!(UsageError(format!(
-                "weight {} is not 1 to 1000",
-                settings.weight
-            )));
-        }
+        check(settings)?;
         let value = serde_json::to_vec(settings)?;
         let store = self.bucket().await?;
         store
@@ -167,27 +173,49 @@ impl Administrator {
     /// # Errors
     /// [`UsageError`] where there is no such tenant, [`Unreachable`] without a broker.
     pub async fn suspend(&self, tenant: &Tenant, on: bool) -> Result<TenantChange> {
+        let set = |settings| {
+            Ok(TenantSettings {
+                suspended: on,
+                ..settings
+            })
+        };
+        let settings = self.change_tenant(tenant, set).await?;
+        let applied = self.tenant_heard(tenant, &settings).await?;
+        Ok(TenantChange { settings, applied })
+    }
+
+    /// Changes a tenant's settings from what they are at that moment, so that what others change at the
+    /// same time stays; gives what they are then.
+    ///
+    /// # Errors
+    /// [`UsageError`] where there is no such tenant or the settings make no sense, [`Unreachable`]
+    /// without a broker.
+    pub async fn change_tenant(
+        &self,
+        tenant: &Tenant,
+        change: impl Fn(TenantSettings) -> Result<TenantSettings>,
+    ) -> Result<TenantSettings> {
         let store = self.bucket().await?;
         for _ in 0..TRIES {
             let entry = store.entry(key(tenant)).await;
             let entry = entry.context("reading the tenant")?;
             let entry = entry.filter(|entry| entry.operation == Operation::Put);
             let entry = entry.ok_or_else(|| unknown(tenant))?;
-            let settings = serde_json::from_slice(&entry.value);
-            let mut settings: TenantSettings = settings.context("a tenant's entry")?;
-            if settings.suspended != on {
-                settings.suspended = on;
-                let value = serde_json::to_vec(&settings)?;
-                // Only over what was read: others' changes stay.
-                let written = store.update(key(tenant), value.into(), entry.revision);
-                match written.await {
-                    Ok(_) => {}
-                    Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => continue,
-                    Err(error) => return Err(anyhow!(error).context("writing the tenant")),
-                }
+            let before = serde_json::from_slice(&entry.value);
+            let before: TenantSettings = before.context("a tenant's entry")?;
+            let after = change(before.clone())?;
+            if after == before {
+                return Ok(after);
             }
-            let applied = self.tenant_heard(tenant, &settings).await?;
-            return Ok(TenantChange { settings, applied });
+            check(&after)?;
+            let value = serde_json::to_vec(&after)?;
+            let written = store.update(key(tenant), value.into(), entry.revision);
+            match written.await {
+                Ok(_) => return Ok(after),
+                // Somebody else's came between.
+                Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => {}
+                Err(error) => return Err(anyhow!(error).context("writing the tenant")),
+            }
         }
         bail!(Unreachable(format!(
             "tenant {tenant} is changed by others all the time"

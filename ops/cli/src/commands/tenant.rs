@@ -123,9 +123,10 @@ pub async fn tenant(command: &TenantCommand, settings: &Settings, json: bool) ->
                 let before = admission::ask(&administrator, &args.tenant, &current).await;
                 admission::refuse(&before.unwrap_or_default(), targets.as_deref())?;
             }
-            administrator.set_tenant(&args.tenant, &changed).await?;
-            applied(args, &changed, &administrator).await?;
-            print_one(args, &changed, targets.as_deref(), json)
+            let set = |settings| self::changed(settings, args);
+            let set = administrator.change_tenant(&args.tenant, set).await?;
+            applied(args, &set, &administrator).await?;
+            print_one(args, &set, targets.as_deref(), json)
         }
         TenantCommand::List => list(&administrator, json).await,
         TenantCommand::Suspend(args) => changes::suspend(&args.tenant, &administrator, json).await,
