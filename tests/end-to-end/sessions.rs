@@ -247,11 +247,19 @@ async fn connect(loaded: &LoadedCluster, login: &TenantLogin) -> Option<async_na
 async fn a_new_password_takes_the_place_of_the_old_one_and_a_tenant_is_removed_with_all_but_its_usage()
  {
     let plans = [plan("guest", "search", 1)];
-    let settings = [("worker.metering", "100ms")];
+    let settings = [
+        ("worker.metering", "100ms"),
+        ("leader.connection_lost", "1s"),
+    ];
     let loaded = LoadedCluster::idle(1, 1, &plans, &settings).await;
     done_here(&loaded, &["tenant", "create", "late", "--priority", "1"]);
     let old = login(&loaded, "late").expect("a login");
     let connected = connect(&loaded, &old).await.expect("it opens");
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "swap");
+    let mut runs = Holder::start(&loaded, "late", dir.path(), &program);
+    assert_eq!(runs.does("take 10 1"), "0");
+    assert_eq!(only(&loaded, "late")["process"]["pid"], runs.pid());
     let said = done_here(&loaded, &["tenant", "renew", "late"]);
     let new = login(&loaded, "late").expect("a login");
     assert_ne!(old.login.password, new.login.password);
@@ -270,6 +278,13 @@ async fn a_new_password_takes_the_place_of_the_old_one_and_a_tenant_is_removed_w
         (state != async_nats::connection::State::Connected).then_some(())
     });
     gone.await;
+    let sessions = ["session", "list", "--tenant", "late", "--json"];
+    loaded
+        .wait("its session has ended", SOON, |loaded| {
+            objects(loaded, &sessions).is_empty().then_some(())
+        })
+        .await;
+    drop(runs);
     // Elsewhere no login is ours to give.
     let (code, why) = self::said(&loaded, &["tenant", "renew", "late"]);
     assert_eq!(code, Some(1), "{why}");
@@ -280,8 +295,6 @@ async fn a_new_password_takes_the_place_of_the_old_one_and_a_tenant_is_removed_w
     assert!(login(&loaded, "late").is_none());
     assert!(connect(&loaded, &new).await.is_none(), "it is refused");
     // One with sessions does not.
-    let dir = TempDir::new().expect("a directory");
-    let program = compile(dir.path(), "swap");
     let mut holder = Holder::start(&loaded, "guest", dir.path(), &program);
     assert_eq!(holder.does("take 10 1"), "0");
     let refused = here(&loaded, &["tenant", "remove", "guest"]);

@@ -36,10 +36,10 @@ Examples:
   warploom session list --tenant train --gpu 1
   warploom session list --json | jq 'select(.waits_for == \"memory\")'
 
-A session waits for: nothing; its program (nothing is queued); the order (others are before it); the
-window (it is next, and the device is full); its tenant's cap, or bound on outstanding work; a target
-of others; its memory (it is swapped out); its worker; or it is suspended, all grants are held
-(hold), or it is closing.")]
+A session waits for: nothing; its program (nothing is queued); the order (others are before it);
+the window (it is next, and the device is full); its tenant's cap, or bound on outstanding work;
+a target of others; its memory (it is swapped out); its worker; or it is suspended, all grants are
+held (hold), or it is closing.")]
 pub struct ListArgs {
     /// Only those of this tenant
     #[arg(long, value_name = "TENANT")]

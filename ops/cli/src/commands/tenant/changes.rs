@@ -60,9 +60,8 @@ Examples:
   warploom tenant renew chat && eval \"$(warploom env --tenant chat)\"
 
 The old password opens nothing more. Programs of the tenant that run are disconnected: they cannot
-come back, and their sessions end with E-SESSION-EXPIRED or as soon as the leader hears of it. The
-new password is printed nowhere: it is in the credentials file, from where `warploom run` and
-`warploom env` take it.")]
+come back, and their sessions end. The new password is printed nowhere: it is in the credentials
+file, from where `warploom run` and `warploom env` take it.")]
 pub struct RenewArgs {
     /// The tenant
     pub tenant: Tenant,
