@@ -84,6 +84,8 @@ codes! {
     ModuleShare = 15, "E-TENANT-MODULES", 2, true;
     /// The tenant's sessions have staged all they may on a worker.
     StagedShare = 16, "E-TENANT-STAGED", 2, true;
+    /// The tenant is suspended: it gets no sessions.
+    Suspended = 17, "E-TENANT-SUSPENDED", 46, true;
     /// The broker was not reached for as long as the client waits.
     NoBroker = 13, "E-CLUSTER-NO-BROKER", 46, true;
     /// The session has ended or never was.

@@ -56,6 +56,7 @@ pub use control::process::{ClientProcess, ShortText};
 pub use control::properties::DeviceProperties;
 pub use control::quota::{Quotas, TenantQuota};
 pub use control::residency::{Place, Residency, SessionResidency, SwapStatus};
+pub use control::sessions::{SessionStatus, SessionWait, Sessions, SessionsRequest};
 pub use control::settings::{
     ClusterSettings, Measured, MeasuredKernel, TenantLimits, TenantSettings, Usage, UsageRow,
 };

@@ -51,6 +51,8 @@ pub const DEVICES_NAMED: usize = 64;
 pub const STATUS_TENANTS: usize = 1_000;
 /// Sessions that one [`crate::MemoryStatus`] names at most.
 pub const STATUS_SESSIONS: usize = 2_000;
+/// Sessions that one [`crate::Sessions`] names at most.
+pub const SESSION_ROWS: usize = 512;
 /// Sessions that one [`crate::Residency`] names at most.
 pub const RESIDENCY_ROWS: usize = 1_024;
 /// Bytes of a [`crate::ShortText`] at most.

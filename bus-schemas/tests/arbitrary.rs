@@ -76,6 +76,8 @@ plain!(
     Rejected,
     Seal,
     SealReply,
+    Sessions,
+    SessionsRequest,
     Status,
     StatusRequest,
     UnstoredCopy<'_>,
@@ -317,6 +319,13 @@ fn what_a_worker_and_a_leader_list_is_decoded_within_its_size() {
             bytes.len()
         );
         assert_eq!(decode::<MemoryStatus>(&bytes), Ok(status));
+        bytes
+    });
+    full(|| {
+        let mut answer = sample::sessions();
+        answer.sessions = vec![answer.sessions[0].clone(); limits::SESSION_ROWS];
+        let bytes = encode(&answer);
+        assert_eq!(decode::<Sessions>(&bytes), Ok(answer));
         bytes
     });
     full(|| {

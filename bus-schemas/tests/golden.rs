@@ -222,6 +222,28 @@ fn settings_of_before_limits_have_none_until_defaults_are_given() {
 }
 
 #[test]
+fn a_tenant_is_suspended_only_where_it_is_said() {
+    let mut status = sample::status();
+    assert!(!String::from_utf8_lossy(&encode(&status)).contains("suspended"));
+    status.tenants[0].settings.suspended = true;
+    assert_eq!(decode(&encode(&status)), Ok(status));
+}
+
+#[test]
+fn a_request_for_sessions_names_only_what_is_asked() {
+    let all = SessionsRequest {
+        v: WIRE_VERSION,
+        ..SessionsRequest::default()
+    };
+    assert_eq!(encode(&all), b"\x81\xa1v\x01");
+    let one = SessionsRequest {
+        session: Some(SessionId(7)),
+        ..all
+    };
+    assert_eq!(decode(&encode(&one)), Ok(one));
+}
+
+#[test]
 fn an_open_grant_has_its_limits_where_there_was_nothing() {
     let mut rows = Vec::new();
     let mut order = sample::order(&mut rows);

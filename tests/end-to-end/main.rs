@@ -34,6 +34,7 @@ mod placement;
 mod preemption;
 mod quotas;
 mod run;
+mod sessions;
 mod sharing;
 mod silence;
 mod storage;

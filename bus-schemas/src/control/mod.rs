@@ -14,6 +14,7 @@ pub(crate) mod process;
 pub(crate) mod properties;
 pub(crate) mod quota;
 pub(crate) mod residency;
+pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod target;

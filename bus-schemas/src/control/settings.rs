@@ -46,6 +46,9 @@ pub struct TenantSettings {
     /// Whether the memory of its sessions may be swapped out.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub swap: bool,
+    /// Nothing more of its sessions is granted, and it gets no others, until it is resumed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspended: bool,
 }
 
 fn yes() -> bool {
@@ -107,6 +110,7 @@ impl Default for TenantSettings {
             modules: Allowance::NONE,
             staged: Allowance::NONE,
             swap: true,
+            suspended: false,
         }
     }
 }

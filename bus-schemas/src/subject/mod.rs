@@ -81,15 +81,18 @@ pub enum Admin {
     Admission,
     /// [`crate::Drain`].
     Drain,
+    /// [`crate::SessionsRequest`].
+    Sessions,
 }
 
 impl Admin {
-    const ALL: [(Self, &'static str); 5] = [
+    const ALL: [(Self, &'static str); 6] = [
         (Self::Status, "status"),
         (Self::Hold, "hold"),
         (Self::Kill, "kill"),
         (Self::Admission, "admission"),
         (Self::Drain, "drain"),
+        (Self::Sessions, "sessions"),
     ];
 
     fn token(self) -> &'static str {

@@ -198,6 +198,10 @@ mod tests {
                 subjects.admin(Admin::Drain),
                 LeaderSubject::Admin(Admin::Drain),
             ),
+            (
+                subjects.admin(Admin::Sessions),
+                LeaderSubject::Admin(Admin::Sessions),
+            ),
         ] {
             assert_eq!(subjects.parse_leader(&subject), Some(parsed), "{subject}");
             assert_eq!(subjects.parse_leader(&format!("{subject}.x")), None);

@@ -219,6 +219,7 @@ fn settings() -> TenantSettings {
         modules: Allowance::NONE,
         staged: Allowance::NONE,
         swap: true,
+        suspended: false,
     }
 }
 
@@ -324,6 +325,34 @@ pub(crate) fn memory_status() -> MemoryStatus {
         more: true,
         swap: None,
         moves: Vec::new(),
+    }
+}
+
+pub(crate) fn sessions_request() -> SessionsRequest {
+    SessionsRequest {
+        v: V,
+        after: Some(SESSION),
+        session: None,
+        tenant: Some(tenant()),
+        gpu: Some(1),
+    }
+}
+
+pub(crate) fn sessions() -> Sessions {
+    Sessions {
+        v: V,
+        sessions: vec![SessionStatus {
+            tenant: tenant(),
+            session: SESSION,
+            ordinal: 5,
+            incarnation: WORKER,
+            gpu: 1,
+            queued: 12,
+            outstanding_ns: 20_000,
+            waits: SessionWait::Order,
+        }],
+        more: true,
+        partial: true,
     }
 }
 

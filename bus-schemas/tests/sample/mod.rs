@@ -122,6 +122,12 @@ macro_rules! for_every_message {
         );
         $call!(memory_status, MemoryStatus, $crate::sample::memory_status());
         $call!(
+            sessions_request,
+            SessionsRequest,
+            $crate::sample::sessions_request()
+        );
+        $call!(sessions, Sessions, $crate::sample::sessions());
+        $call!(
             devices_request,
             DevicesRequest,
             $crate::sample::devices_request()

@@ -151,6 +151,22 @@ impl Broker {
         })
     }
 
+    /// Gives a tenant another password: the one before opens nothing more, and the servers close the
+    /// connections that were made with it. Connections of others stay up.
+    ///
+    /// # Errors
+    /// `E-BROKER-TENANT`, `E-BROKER-RELOAD`, or a file that cannot be written.
+    pub fn renew_tenant(&mut self, tenant: &str) -> Result<TenantLogin> {
+        let mut renewed = None;
+        self.change_users(|credentials| {
+            renewed = Some(credentials.renew_tenant(tenant)?);
+            Ok(())
+        })?;
+        renewed.ok_or_else(|| Error::UnknownTenant {
+            tenant: tenant.to_owned(),
+        })
+    }
+
     /// Removes a tenant's login; its connections are closed by the servers.
     ///
     /// # Errors

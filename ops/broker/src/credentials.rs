@@ -144,6 +144,17 @@ impl Credentials {
         Ok(login)
     }
 
+    /// Gives a tenant that is there another password.
+    pub(crate) fn renew_tenant(&mut self, tenant: &str) -> Result<TenantLogin> {
+        let mut logins = self.tenants.iter_mut();
+        let login = logins.find(|login| login.tenant == tenant);
+        let login = login.ok_or_else(|| Error::UnknownTenant {
+            tenant: tenant.to_owned(),
+        })?;
+        login.login = Login::random(login.login.user.clone())?;
+        Ok(login.clone())
+    }
+
     /// What to hand to a tenant: URL, cluster and this one login.
     pub fn for_tenant(&self, tenant: &str) -> Result<Credentials> {
         let login = self.tenant(tenant).cloned();

@@ -251,11 +251,25 @@ async fn tenants_come_and_go_while_others_stay_connected() {
     let entry = soon("a watch event", watch.next()).await.unwrap().unwrap();
     assert_eq!(entry.value, "after");
 
-    broker.remove_tenant("late").unwrap();
+    // Another password: who came with the one before has to go, and does not come again.
+    let renewed = broker.renew_tenant("late").unwrap();
+    assert_eq!(renewed.login.user, added.login.user);
+    assert_ne!(renewed.login.password, added.login.password);
     late.event(|event| matches!(event, async_nats::Event::Disconnected).then_some(()))
         .await;
     let refused = try_connect(broker.url(), &added.login, "late", "_INBOX").await;
+    assert!(refused.is_err(), "the password of before is refused");
+    let mut late = connect_tenant(broker.credentials(), "late").await;
+
+    broker.remove_tenant("late").unwrap();
+    late.event(|event| matches!(event, async_nats::Event::Disconnected).then_some(()))
+        .await;
+    let refused = try_connect(broker.url(), &renewed.login, "late", "_INBOX").await;
     assert!(refused.is_err(), "a removed login is refused");
+    assert_eq!(
+        broker.renew_tenant("late").unwrap_err().code(),
+        "E-BROKER-TENANT"
+    );
     assert_eq!(
         broker.remove_tenant("late").unwrap_err().code(),
         "E-BROKER-TENANT"

@@ -1,13 +1,18 @@
-//! The administrator's side of a cluster: status, tenants, settings, hold, drain, kill.
+//! The administrator's side of a cluster: status, tenants, sessions, settings, hold, drain.
 
 mod kept;
 mod memory;
 mod servers;
+mod sessions;
+mod tenants;
 
 pub(crate) use kept::Kept;
 pub use memory::DeviceMemory;
 pub use servers::ServerStatus;
+pub use sessions::{SessionFilter, SessionProcess, SessionRow};
+pub use tenants::{RemovedTenant, RenewedLogin, TenantChange};
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use actors::storage::{Storage, Stored};
@@ -16,14 +21,12 @@ use async_nats::jetstream;
 use broker::Credentials;
 use bus_schemas::subject::{Admin, Subjects};
 use bus_schemas::{
-    Admission, AdmissionAnswer, AdmissionRequest, CloseReason, CloseRequest, ClusterSettings,
-    Drain, Failure, Hold, Incarnation, LeaderNotice, SessionId, Status, StatusRequest, Tenant,
-    TenantSettings, WIRE_VERSION, decode, encode,
+    Admission, AdmissionAnswer, AdmissionRequest, ClusterSettings, Drain, Failure, Hold,
+    Incarnation, Status, StatusRequest, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
 };
-use futures_util::TryStreamExt;
 use scheduler_leader_core::Placement;
 
-use crate::credentials::credentials;
+use crate::credentials::{credentials, own_broker};
 use crate::exit::{Unreachable, UsageError};
 use crate::output;
 use crate::settings::Settings;
@@ -40,6 +43,8 @@ pub struct Administrator {
     client: async_nats::Client,
     subjects: Subjects,
     patience: Duration,
+    /// Where the state of the broker is whose logins are ours to give.
+    broker: Option<PathBuf>,
 }
 
 impl Administrator {
@@ -49,7 +54,18 @@ impl Administrator {
     /// As [`Self::connect`]; [`Unreachable`] where there is no cluster.
     pub async fn of(settings: &Settings) -> Result<Self> {
         let patience = settings.duration("command.deadline")?;
-        Self::patient(&credentials(settings)?, patience).await
+        let administrator = Self::patient(&credentials(settings)?, patience).await?;
+        Ok(match own_broker(settings) {
+            Some(folder) => administrator.with_broker(folder),
+            None => administrator,
+        })
+    }
+
+    /// The same, of a broker whose state is in this folder and whose logins are ours to give.
+    #[must_use]
+    pub fn with_broker(mut self, folder: PathBuf) -> Self {
+        self.broker = Some(folder);
+        self
     }
 
     /// Connects as the cluster user.
@@ -94,6 +110,7 @@ impl Administrator {
             client,
             subjects,
             patience,
+            broker: None,
         })
     }
 
@@ -296,27 +313,6 @@ impl Administrator {
         }
     }
 
-    /// Ends a session of any tenant.
-    ///
-    /// # Errors
-    /// [`Unreachable`] when no leader answers within 5 s; the leader's failure otherwise.
-    pub async fn kill(&self, session: SessionId) -> Result<()> {
-        let reason = CloseReason::Killed;
-        let request = encode(&CloseRequest {
-            v: WIRE_VERSION,
-            session,
-            after: 0,
-            reason,
-        });
-        let answer = self
-            .ask(Admin::Kill, request, Duration::from_secs(5))
-            .await?;
-        let notice: LeaderNotice =
-            decode(&answer).map_err(|error| anyhow!(Failure::from(error)))?;
-        drop(notice);
-        Ok(())
-    }
-
     pub(crate) async fn bucket(&self) -> Result<jetstream::kv::Store> {
         let storage = Storage::new(self.jetstream(), &self.subjects);
         storage.bucket(Stored::State).await.map_err(|error| {
@@ -324,92 +320,6 @@ impl Administrator {
                 "the broker's JetStream does not answer ({error})"
             )))
         })
-    }
-
-    /// Writes a tenant's settings; the leader hears of it and records it.
-    ///
-    /// # Errors
-    /// [`Usage`] when the settings make no sense, [`Unreachable`] without a broker.
-    pub async fn set_tenant(&self, tenant: &Tenant, settings: &TenantSettings) -> Result<()> {
-        if settings.priority > 4 {
-            bail!(UsageError(format!(
-                "priority {} is not 0 (highest) to 4",
-                settings.priority
-            )));
-        }
-        if !(1..=1000).contains(&settings.weight) {
-            bail!(UsageError(format!(
-                "weight {} is not 1 to 1000",
-                settings.weight
-            )));
-        }
-        let value = serde_json::to_vec(settings)?;
-        let store = self.bucket().await?;
-        store
-            .put(format!("tenant.{tenant}"), value.into())
-            .await
-            .context("writing the tenant")?;
-        Ok(())
-    }
-
-    /// Waits until the leader orders by these settings of a tenant.
-    ///
-    /// # Errors
-    /// [`Unreachable`] when no leader does within `patience`.
-    pub async fn tenant_applies(
-        &self,
-        tenant: &Tenant,
-        settings: &TenantSettings,
-        patience: Duration,
-    ) -> Result<()> {
-        let asked = Instant::now();
-        loop {
-            let status = self.status(patience).await?;
-            let mut known = status.tenants.iter();
-            if known.any(|known| known.tenant == *tenant && known.settings == *settings) {
-                return Ok(());
-            }
-            if asked.elapsed() > patience {
-                bail!(Unreachable(format!(
-                    "the leader has not heard of tenant {tenant} in {patience:?}"
-                )));
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    }
-
-    /// One tenant's settings, if it exists.
-    ///
-    /// # Errors
-    /// [`Unreachable`] without a broker.
-    pub async fn tenant(&self, tenant: &Tenant) -> Result<Option<TenantSettings>> {
-        let entry = self.bucket().await?.get(format!("tenant.{tenant}")).await?;
-        entry
-            .map(|value| serde_json::from_slice(&value).context("a tenant's entry"))
-            .transpose()
-    }
-
-    /// All tenants, by name.
-    ///
-    /// # Errors
-    /// [`Unreachable`] without a broker.
-    pub async fn tenants(&self) -> Result<Vec<(Tenant, TenantSettings)>> {
-        let store = self.bucket().await?;
-        let keys: Vec<String> = store.keys().await?.try_collect().await?;
-        let mut tenants = Vec::new();
-        for key in keys {
-            let Some(tenant) = key
-                .strip_prefix("tenant.")
-                .and_then(|name| name.parse().ok())
-            else {
-                continue;
-            };
-            if let Some(settings) = self.tenant(&tenant).await? {
-                tenants.push((tenant, settings));
-            }
-        }
-        tenants.sort_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(tenants)
     }
 
     /// Writes all of the cluster's settings.

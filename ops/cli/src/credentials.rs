@@ -1,5 +1,7 @@
 //! The way to the cluster: whose credentials are used.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context, Result};
 use broker::Credentials;
 use client_agent::Settings as ClientSettings;
@@ -41,6 +43,21 @@ pub fn credentials(settings: &Settings) -> Result<Credentials> {
         )));
     }
     Credentials::load(&path).context("the credentials of the cluster on this host")
+}
+
+/// Where the state of the cluster's broker is, if its logins are ours to give: where the credentials are
+/// those of the cluster on this host.
+#[must_use]
+pub(crate) fn own_broker(settings: &Settings) -> Option<PathBuf> {
+    let folder = state_dir(settings).join("broker");
+    let given = settings.given("broker.credentials");
+    let same = given.is_none_or(|path| is_same(path.as_ref(), &folder.join("credentials.toml")));
+    (same && settings.given("broker.url").is_none()).then_some(folder)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let [one, other] = [one, other].map(|path| path.canonicalize().ok());
+    one.is_some() && one == other
 }
 
 fn nobody(why: &str) -> anyhow::Error {

@@ -87,13 +87,14 @@ fn swapped(said: &MemoryStatus, of: Option<&Tenant>) -> u64 {
 }
 
 /// Where a session's memory is, and whether it must stay on the device.
-fn place(said: &MemoryStatus, session: &SessionMemoryStatus) -> (Place, bool) {
+pub(crate) fn place(said: &MemoryStatus, session: &SessionMemoryStatus) -> (Place, bool) {
     let mut rows = said.swap.iter().flat_map(|swap| &swap.sessions);
     let row = rows.rfind(|row| row.session == session.session);
     row.map_or((Place::Resident, false), |row| (row.place, row.pinned))
 }
 
-fn place_name(place: Place) -> &'static str {
+/// What a place is called.
+pub(crate) fn place_name(place: Place) -> &'static str {
     match place {
         Place::Resident => "resident",
         Place::Leaving => "leaving",

@@ -29,6 +29,7 @@ fn subjects() -> Vec<String> {
         subjects.admin(Admin::Hold),
         subjects.admin(Admin::Kill),
         subjects.admin(Admin::Drain),
+        subjects.admin(Admin::Sessions),
         seal_inbox(&subjects, worker),
         "wl.v1.lab.s.l.nonsense".into(),
         "elsewhere".into(),

@@ -40,7 +40,7 @@ impl Administrator {
     }
 
     /// All that one worker says; none where it does not answer.
-    async fn memory_of(&self, worker: Incarnation) -> Option<MemoryStatus> {
+    pub(super) async fn memory_of(&self, worker: Incarnation) -> Option<MemoryStatus> {
         let subject = self.subjects().memory(worker);
         let mut all: Option<MemoryStatus> = None;
         for _ in 0..PAGES {

@@ -8,6 +8,7 @@ pub mod profile;
 pub mod replay;
 pub mod roles;
 pub mod run;
+pub mod session;
 pub mod smi;
 pub mod status;
 pub mod submit;
@@ -33,7 +34,7 @@ pub enum Command {
     Up(up::UpArgs),
     /// Runs a leader candidate
     Leader(roles::LeaderArgs),
-    /// Runs the worker of one device; `drain` takes one out
+    /// Runs the worker of one device; `list` shows those there are, `drain` takes one out
     Worker(roles::WorkerArgs),
     /// Runs one kernel of a PTX file and prints the results
     Submit(submit::SubmitArgs),
@@ -43,9 +44,12 @@ pub enum Command {
     Env(run::EnvArgs),
     /// Shows a tenant's devices, memory and processes, as `nvidia-smi` does
     Smi(smi::SmiArgs),
-    /// Creates, lists and changes tenants
+    /// Creates, lists, changes, suspends and removes tenants
     #[command(subcommand)]
     Tenant(tenant::TenantCommand),
+    /// Shows sessions and what they wait for, and ends one
+    #[command(subcommand)]
+    Session(session::SessionCommand),
     /// Shows and changes how the cluster orders: window, quantum, floors and the like
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
@@ -93,6 +97,7 @@ pub fn run(command: &Command, global: &Global) -> Result<ExitCode> {
         Command::Up(args) => block_on(up::up(args, settings, json)),
         Command::Smi(args) => block_on(smi::smi(args, settings, json)),
         Command::Tenant(command) => block_on(tenant::tenant(command, settings, json)),
+        Command::Session(command) => block_on(session::session(command, settings, json)),
         Command::Cluster(command) => block_on(cluster::cluster(command, settings, json)),
         Command::Profile(command) => block_on(profile::profile(command, settings, json)),
         Command::Usage(args) => block_on(usage::usage(args, settings, json)),

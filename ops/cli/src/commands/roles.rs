@@ -39,6 +39,7 @@ Examples:
   warploom worker --gpu 0 --set broker.credentials=credentials.toml
   warploom worker --gpu 1 --device cpu --set worker.capacity=8GiB
   warploom worker --gpu 2 --group batch --exclusive
+  warploom worker list
   warploom worker drain 1
 
 Tenants go to all groups that are not exclusive, or to those they are bound to: `warploom tenant set

@@ -8,7 +8,7 @@ use bus_schemas::{PlaceStatus, Status, TenantStatus, WorkerStatus};
 use comfy_table::Table;
 
 use crate::admin::{Administrator, DeviceMemory, ServerStatus};
-use crate::commands::tenant::{limit, size};
+use crate::commands::tenant::{limit, named, size};
 use crate::credentials::credentials;
 use crate::exit::Unreachable;
 use crate::local::disk_fault;
@@ -92,6 +92,39 @@ fn tables(status: &Status, memory: &[DeviceMemory]) -> String {
         "leader {} epoch {}{held}\ninputs {} ({} recorded), global position {}",
         status.leader, status.epoch, status.input, status.recorded, status.global
     );
+    let workers = workers_table(status);
+    let mut tenants = headed(
+        "tenant | priority | weight | quota | sessions | queued | granted | target | \
+         p99 | attained | requests",
+    );
+    for tenant in &status.tenants {
+        let quota = limit(tenant.settings.quota, size);
+        let row = [
+            named(&tenant.tenant, &tenant.settings),
+            tenant.settings.priority.to_string(),
+            tenant.settings.weight.to_string(),
+            quota,
+            tenant.sessions.to_string(),
+            tenant.queued.to_string(),
+            tenant.granted.to_string(),
+        ];
+        let attained = attainment(tenant);
+        tenants.add_row(row.into_iter().chain(attained));
+    }
+    let alarms: String = alarms(status)
+        .map(|(name, alarm)| format!("alarm: {name}: {alarm}\n"))
+        .collect();
+    let (workers, tenants) = (fitted(&workers), fitted(&tenants));
+    let swap = memory::swap_table(memory).map(|swap| format!("\n{}", fitted(&swap)));
+    let (memory, swap) = (
+        fitted(&memory::table(memory, None)),
+        swap.unwrap_or_default(),
+    );
+    format!("{head}\n{alarms}{workers}\n{tenants}\n{memory}{swap}")
+}
+
+/// The workers as the leader sees them.
+pub(super) fn workers_table(status: &Status) -> Table {
     let mut workers = headed(
         "gpu | worker | device | group | free | busy | sessions | granted | accepted | \
          outstanding | state",
@@ -113,34 +146,7 @@ fn tables(status: &Status, memory: &[DeviceMemory]) -> String {
             state(worker).to_owned(),
         ]);
     }
-    let mut tenants = headed(
-        "tenant | priority | weight | quota | sessions | queued | granted | target | \
-         p99 | attained | requests",
-    );
-    for tenant in &status.tenants {
-        let quota = limit(tenant.settings.quota, size);
-        let row = [
-            tenant.tenant.to_string(),
-            tenant.settings.priority.to_string(),
-            tenant.settings.weight.to_string(),
-            quota,
-            tenant.sessions.to_string(),
-            tenant.queued.to_string(),
-            tenant.granted.to_string(),
-        ];
-        let attained = attainment(tenant);
-        tenants.add_row(row.into_iter().chain(attained));
-    }
-    let alarms: String = alarms(status)
-        .map(|(name, alarm)| format!("alarm: {name}: {alarm}\n"))
-        .collect();
-    let (workers, tenants) = (fitted(&workers), fitted(&tenants));
-    let swap = memory::swap_table(memory).map(|swap| format!("\n{}", fitted(&swap)));
-    let (memory, swap) = (
-        fitted(&memory::table(memory, None)),
-        swap.unwrap_or_default(),
-    );
-    format!("{head}\n{alarms}{workers}\n{tenants}\n{memory}{swap}")
+    workers
 }
 
 /// The broker's servers.
@@ -228,32 +234,34 @@ fn free(place: &PlaceStatus) -> String {
     format!("{:.1} of {:.1} GiB", gib(place.free), gib(place.capacity))
 }
 
-fn as_json(status: &Status) -> serde_json::Value {
-    let workers: Vec<_> = status
-        .workers
-        .iter()
-        .enumerate()
-        .map(|(index, worker)| {
-            let place = status.places.get(index);
-            serde_json::json!({
-                "incarnation": worker.incarnation.to_string(),
-                "gpu": worker.gpu,
-                "device": worker.device,
-                "sessions": worker.sessions,
-                "granted": worker.granted,
-                "accepted": worker.accepted,
-                "chain": worker.chain.to_string(),
-                "outstanding_ns": worker.outstanding_ns,
-                "group": place.map(|place| place.group.as_str()),
-                "exclusive": place.map(|place| place.exclusive),
-                "capacity": place.map(|place| place.capacity),
-                "free": place.map(|place| place.free),
-                "busy": place.map(|place| place.busy),
-                "lost": worker.lost,
-                "draining": worker.draining,
-            })
+/// The same, an object each.
+pub(super) fn workers_json(status: &Status) -> Vec<serde_json::Value> {
+    let workers = status.workers.iter().enumerate();
+    let rows = workers.map(|(index, worker)| {
+        let place = status.places.get(index);
+        serde_json::json!({
+            "incarnation": worker.incarnation.to_string(),
+            "gpu": worker.gpu,
+            "device": worker.device,
+            "sessions": worker.sessions,
+            "granted": worker.granted,
+            "accepted": worker.accepted,
+            "chain": worker.chain.to_string(),
+            "outstanding_ns": worker.outstanding_ns,
+            "group": place.map(|place| place.group.as_str()),
+            "exclusive": place.map(|place| place.exclusive),
+            "capacity": place.map(|place| place.capacity),
+            "free": place.map(|place| place.free),
+            "busy": place.map(|place| place.busy),
+            "lost": worker.lost,
+            "draining": worker.draining,
         })
-        .collect();
+    });
+    rows.collect()
+}
+
+fn as_json(status: &Status) -> serde_json::Value {
+    let workers = workers_json(status);
     let tenants: Vec<_> = status
         .tenants
         .iter()
@@ -264,6 +272,7 @@ fn as_json(status: &Status) -> serde_json::Value {
                 "sessions": tenant.sessions,
                 "queued": tenant.queued,
                 "granted": tenant.granted,
+                "suspended": tenant.settings.suspended,
                 "attainment": attainment_json(tenant),
             })
         })

@@ -1,7 +1,8 @@
-//! `warploom tenant`: create, set, list.
+//! `warploom tenant`: create, set, list; suspend, resume, remove, renew.
+
+mod changes;
 
 use anyhow::{Context, Result, bail};
-use broker::Broker;
 use bus_schemas::{Admission, Allowance, Groups, TenantSettings};
 use clap::{Args, Subcommand};
 
@@ -10,7 +11,6 @@ use crate::commands::admission;
 use crate::exit::UsageError;
 use crate::output;
 use crate::settings::{Settings, parse_bytes};
-use crate::state_dir::state_dir;
 use crate::table::{fitted, headed};
 use crate::target::{duration, parse_target};
 
@@ -20,7 +20,10 @@ use crate::target::{duration, parse_target};
 Examples:
   warploom tenant create chat --priority 0 --slo 20ms
   warploom tenant set train --priority 4 --quota 8GiB
-  warploom tenant list")]
+  warploom tenant list
+  warploom tenant suspend train           nothing more of it runs until `resume`
+  warploom tenant renew chat              a new password
+  warploom tenant remove train --force    with the sessions that it has")]
 pub enum TenantCommand {
     /// Makes a tenant, with a login of its own on a broker that `up` started
     Create(TenantSetArgs),
@@ -32,6 +35,14 @@ Examples:
   warploom tenant list
   warploom tenant list --json")]
     List,
+    /// Lets nothing more of a tenant run, and opens no sessions for it, until it is resumed
+    Suspend(changes::SuspendArgs),
+    /// Lets a suspended tenant go on
+    Resume(changes::ResumeArgs),
+    /// Removes a tenant, and its login on a broker that `up` started
+    Remove(changes::RemoveArgs),
+    /// Gives a tenant a new password on a broker that `up` started
+    Renew(changes::RenewArgs),
 }
 
 /// `warploom tenant create` and `set`.
@@ -94,11 +105,11 @@ pub struct TenantSetArgs {
 /// Runs a tenant command.
 ///
 /// # Errors
-/// [`Usage`] for settings that make no sense, [`crate::exit::Unreachable`] without a cluster.
+/// [`UsageError`] for settings that make no sense, [`crate::exit::Unreachable`] without a cluster.
 pub async fn tenant(command: &TenantCommand, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
     match command {
-        TenantCommand::Create(args) => create(args, settings, &administrator, json).await,
+        TenantCommand::Create(args) => create(args, &administrator, json).await,
         TenantCommand::Set(args) => {
             let Some(current) = administrator.tenant(&args.tenant).await? else {
                 bail!(UsageError(format!(
@@ -112,20 +123,20 @@ pub async fn tenant(command: &TenantCommand, settings: &Settings, json: bool) ->
                 let before = admission::ask(&administrator, &args.tenant, &current).await;
                 admission::refuse(&before.unwrap_or_default(), targets.as_deref())?;
             }
-            administrator.set_tenant(&args.tenant, &changed).await?;
-            applied(args, &changed, &administrator).await?;
-            print_one(args, &changed, targets.as_deref(), json)
+            let set = |settings| self::changed(settings, args);
+            let set = administrator.change_tenant(&args.tenant, set).await?;
+            applied(args, &set, &administrator).await?;
+            print_one(args, &set, targets.as_deref(), json)
         }
         TenantCommand::List => list(&administrator, json).await,
+        TenantCommand::Suspend(args) => changes::suspend(&args.tenant, &administrator, json).await,
+        TenantCommand::Resume(args) => changes::resume(&args.tenant, &administrator, json).await,
+        TenantCommand::Remove(args) => changes::remove(args, &administrator, json).await,
+        TenantCommand::Renew(args) => changes::renew(&args.tenant, &administrator, json).await,
     }
 }
 
-async fn create(
-    args: &TenantSetArgs,
-    settings: &Settings,
-    administrator: &Administrator,
-    json: bool,
-) -> Result<()> {
+async fn create(args: &TenantSetArgs, administrator: &Administrator, json: bool) -> Result<()> {
     if administrator.tenant(&args.tenant).await?.is_some() {
         bail!(UsageError(format!(
             "tenant {} exists; change it with `tenant set`",
@@ -138,15 +149,7 @@ async fn create(
         admission::refuse(&[], targets.as_deref())?;
     }
     administrator.set_tenant(&args.tenant, &made).await?;
-    // A login is ours to give only where the broker is ours.
-    let ours = settings.given("broker.url").is_none();
-    if let Ok(mut broker) = Broker::attach(&state_dir(settings).join("broker"))
-        && ours
-    {
-        broker
-            .add_tenant(args.tenant.as_str())
-            .context("giving the tenant a login")?;
-    }
+    administrator.give_login(&args.tenant).await?;
     applied(args, &made, administrator).await?;
     print_one(args, &made, targets.as_deref(), json)
 }
@@ -158,13 +161,10 @@ async fn applied(
     settings: &TenantSettings,
     administrator: &Administrator,
 ) -> Result<()> {
-    if administrator.status(administrator.glance()).await.is_err() {
-        output::note("no leader answers; the next one will find the tenant");
-        return Ok(());
+    if !administrator.tenant_heard(&args.tenant, settings).await? {
+        output::note(changes::UNLED);
     }
-    administrator
-        .tenant_applies(&args.tenant, settings, administrator.patience())
-        .await
+    Ok(())
 }
 
 fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantSettings> {
@@ -245,9 +245,12 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     if json {
         for (tenant, settings) in tenants {
             let (tenant, limits) = (tenant.as_str(), settings.limits(&cluster));
-            output::line(
-                serde_json::json!({"tenant": tenant, "settings": settings, "limits": limits}),
-            )?;
+            output::line(serde_json::json!({
+                "tenant": tenant,
+                "settings": settings,
+                "limits": limits,
+                "suspended": settings.suspended,
+            }))?;
         }
         return Ok(());
     }
@@ -258,7 +261,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     for (tenant, settings) in tenants {
         let limits = settings.limits(&cluster);
         table.add_row([
-            tenant.to_string(),
+            named(&tenant, &settings),
             settings.priority.to_string(),
             settings.weight.to_string(),
             limit(settings.quota, size),
@@ -279,6 +282,14 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
         ]);
     }
     output::line(fitted(&table))
+}
+
+/// A tenant for people, with a word where it is suspended.
+pub(super) fn named(tenant: &bus_schemas::Tenant, settings: &TenantSettings) -> String {
+    match settings.suspended {
+        true => format!("{tenant} (suspended)"),
+        false => tenant.to_string(),
+    }
 }
 
 /// A limit for people: what has none says so, in the same word everywhere.

@@ -1,4 +1,5 @@
-//! `warploom worker drain`: no new sessions for a worker, which leaves when it has none.
+//! `warploom worker list` and `drain`: the workers, and no new sessions for one, which leaves when it has
+//! none.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,13 +9,21 @@ use bus_schemas::{GpuId, Incarnation, Status, WorkerStatus};
 use clap::{Args, Subcommand};
 
 use crate::admin::Administrator;
+use crate::commands::status::{workers_json, workers_table};
 use crate::exit::UsageError;
 use crate::output;
 use crate::settings::Settings;
+use crate::table::fitted;
 
 /// What is done with running workers.
 #[derive(Debug, Subcommand)]
 pub enum WorkerCommand {
+    /// Lists the workers as the leader sees them
+    #[command(after_help = "\
+Examples:
+  warploom worker list
+  warploom worker list --json             an object a line")]
+    List,
     /// Gives a worker no new sessions, and has it leave when it has none any more
     Drain(DrainArgs),
 }
@@ -103,8 +112,17 @@ fn ids<'w>(workers: impl Iterator<Item = &'w WorkerStatus>) -> String {
 pub async fn worker(command: &WorkerCommand, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
     match command {
+        WorkerCommand::List => list(&administrator, json).await,
         WorkerCommand::Drain(args) => drain(args, &administrator, json).await,
     }
+}
+
+async fn list(administrator: &Administrator, json: bool) -> Result<()> {
+    let status = administrator.status(administrator.patience()).await?;
+    if json {
+        return workers_json(&status).into_iter().try_for_each(output::line);
+    }
+    output::line(fitted(&workers_table(&status)))
 }
 
 async fn drain(args: &DrainArgs, administrator: &Administrator, json: bool) -> Result<()> {

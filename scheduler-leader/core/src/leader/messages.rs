@@ -4,8 +4,8 @@ use bus_schemas::subject::{Admin, LeaderSubject, ToLeader};
 use bus_schemas::{
     AdmissionRequest, Alive, CloseRequest, Done, Drain, Failure, Hold, Incarnation, InputNumber,
     LeaderBeat, Measured, OpenAnswer, OpenRequest, Outcome, PlaceStatus, Refusal, SessionId,
-    Status, StatusRequest, Tenant, TenantStatus, WIRE_VERSION, WorkerBeat, WorkerStatus, decode,
-    encode,
+    SessionsRequest, Status, StatusRequest, Tenant, TenantStatus, WIRE_VERSION, WorkerBeat,
+    WorkerStatus, decode, encode,
 };
 
 use super::context::Context;
@@ -244,6 +244,15 @@ impl Term {
                 match decode::<CloseRequest>(bytes) {
                     Ok(request) => self.close(None, &request, reply, cx),
                     Err(error) => self.refuse_close(reply, error.into(), cx),
+                }
+                return;
+            }
+            Admin::Sessions => {
+                if let (Ok(request), Some(reply)) = (decode::<SessionsRequest>(bytes), reply) {
+                    let mut page = self.scheduler.session_page(&request);
+                    page.partial = !self.is_settled(cx);
+                    self.publisher
+                        .publish(reply.into(), encode(&page), cx.actions);
                 }
                 return;
             }

@@ -160,6 +160,7 @@ impl Turns {
             busy,
             ready,
             granted,
+            suspended,
         } = work;
         let Some(member) = self.members.get_mut(&slot) else {
             return;
@@ -177,8 +178,17 @@ impl Turns {
                 self.put(slot, Place::Waiting { number, since: now });
             }
             Place::Waiting { .. } if !wants => self.put(slot, Place::Away),
+            Place::Coming if suspended && !wants && !member.asked => self.withdraw(now, slot),
             _ => {}
         }
+    }
+
+    /// A return that was decided on is not to be granted: its room is for others.
+    fn withdraw(&mut self, now: u64, slot: SessionSlot) {
+        self.settle(now);
+        self.put(slot, Place::Away);
+        self.decided.retain(|it| it.returning != slot);
+        self.changed = true;
     }
 
     /// A session's return has ended, with its memory there or not.

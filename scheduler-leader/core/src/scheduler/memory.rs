@@ -105,6 +105,7 @@ impl Scheduler {
                 busy: session.is_busy(),
                 ready: session.is_ready(),
                 granted: session.has_granted(),
+                suspended: session.suspended,
             };
             self.with_turns(worker, |turns, _| turns.note(now, slot, work));
         }

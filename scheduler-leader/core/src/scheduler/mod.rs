@@ -8,6 +8,7 @@ mod inspection;
 mod memory;
 mod placement;
 mod recent;
+mod session_page;
 mod sessions;
 mod shares;
 mod space;

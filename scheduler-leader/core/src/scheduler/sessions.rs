@@ -60,6 +60,7 @@ impl Scheduler {
         owner.ordinal += 1;
         let name = owner.name.clone();
         let (ordinal, priority) = (owner.ordinal, owner.settings.priority);
+        let suspended = owner.settings.suspended;
         let flow = self.flow(worker, tenant);
         let slot = self.insert_session(SessionState {
             id,
@@ -80,6 +81,7 @@ impl Scheduler {
             away: false,
             returning: false,
             ran: 0,
+            suspended,
         });
         let limits = self.limits(tenant);
         let open = OpenGrant {
@@ -123,6 +125,9 @@ impl Scheduler {
         let state = &self.tenants[tenant];
         if !state.known {
             return Err(Code::UnknownTenant.into());
+        }
+        if state.settings.suspended {
+            return Err(Code::Suspended.into());
         }
         let devices = devices.clamp(1, limits::DEVICES);
         let more = u64::from(devices);

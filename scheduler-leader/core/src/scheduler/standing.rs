@@ -96,7 +96,7 @@ impl Scheduler {
                 idle && session.life == Life::Open && !session.doubted
             }
         };
-        allowed && unbounded && there && ready
+        allowed && unbounded && there && ready && !session.suspended
     }
 
     fn stand(&mut self, worker: WorkerSlot, slot: SessionSlot, effects: &mut Vec<Effect>) {

@@ -275,6 +275,8 @@ pub(super) struct SessionState {
     pub(super) returning: bool,
     /// The input by which its last slice was done.
     pub(super) ran: InputNumber,
+    /// Its tenant is suspended: it is granted nothing more.
+    pub(super) suspended: bool,
 }
 
 // What a grant needs of each, field by field: some lie far from others.
@@ -312,10 +314,15 @@ impl SessionState {
         queue ^ flags ^ self.id.0 ^ self.tag as u64
     }
 
-    /// Whether it has work that is not done, as far as the worker is not known to lack it.
+    /// Whether it has work that is not done, as far as the worker is not known to lack it. Of a tenant
+    /// that is suspended only what is granted counts: others need not make room for the rest.
     pub(super) fn is_busy(&self) -> bool {
         let alive = !matches!(self.life, Life::Closing(_));
-        alive && self.limit() > self.queue.done()
+        let work = match self.suspended {
+            false => self.limit() > self.queue.done(),
+            true => self.has_granted(),
+        };
+        alive && work
     }
 
     /// Whether its next slice may be granted as it is.
@@ -329,7 +336,8 @@ impl SessionState {
         let some = next.last > self.queue.granted();
         let alive = !matches!(self.life, Life::Closing(_));
         let held = self.standing.as_ref().is_some_and(|it| !it.is_over());
-        alive && some && !held && (next.complete || next.last == self.limit())
+        let free = alive && !held && !self.suspended;
+        free && some && (next.complete || next.last == self.limit())
     }
 
     /// Whether something of it is granted and not done.

@@ -52,7 +52,7 @@ impl Scheduler {
         let index = self.tenant(name);
         let tenant = &mut self.tenants[index];
         tenant.known = settings.is_some();
-        let cap = tenant.settings.cap;
+        let (cap, suspended) = (tenant.settings.cap, tenant.settings.suspended);
         if let Some(settings) = settings {
             tenant.settings = settings.clone();
             tenant.settings.priority = settings.priority.min(4);
@@ -73,6 +73,22 @@ impl Scheduler {
         }
         self.target_set(index);
         self.unblock(index);
+        if self.tenants[index].settings.suspended != suspended {
+            self.suspend(index, !suspended);
+        }
+    }
+
+    /// Nothing more of a tenant's sessions is granted from now on, or it is again. What is granted goes
+    /// on; a standing grant is closed as its worker is served.
+    fn suspend(&mut self, tenant: TenantSlot, suspended: bool) {
+        for slot in self.sessions.slots() {
+            if let Some(session) = &mut self.sessions[slot]
+                && session.tenant == tenant
+            {
+                session.suspended = suspended;
+                self.refresh(slot);
+            }
+        }
     }
 
     /// Gives a flow another priority: there it is a newcomer.

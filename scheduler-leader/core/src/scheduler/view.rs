@@ -34,6 +34,8 @@ pub struct SessionView {
     pub away: bool,
     /// It waits for that.
     pub waiting: bool,
+    /// Its tenant is suspended: it is granted nothing more.
+    pub suspended: bool,
 }
 
 /// A worker as the order sees it.
@@ -149,6 +151,7 @@ impl Scheduler {
             closing: matches!(state.life, Life::Closing(_)),
             away: state.away,
             waiting: self.is_waiting(self.slot(session)?),
+            suspended: state.suspended,
         })
     }
 

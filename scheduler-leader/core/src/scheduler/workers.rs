@@ -107,6 +107,7 @@ impl Scheduler {
             false => Life::Open,
         };
         let flow = self.flow(worker, tenant);
+        let suspended = self.tenants[tenant].settings.suspended;
         let slot = self.insert_session(SessionState {
             id: session.session,
             tenant,
@@ -126,6 +127,7 @@ impl Scheduler {
             away: false,
             returning: false,
             ran: 0,
+            suspended,
         });
         self.note_work(slot);
         let state = &self.workers[worker];

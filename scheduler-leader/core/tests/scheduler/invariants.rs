@@ -44,6 +44,7 @@ proptest! {
         let mut model = Model::new(settings, tenants, 2);
         steps.iter().for_each(|one| step(&mut model, one));
         model.apply(Input::Hold { held: false });
+        (0..4).for_each(|tenant| drop(model.suspend(tenant, false)));
         // Whatever workers said, at last all of it fits.
         model.tell_memory(Incarnation(100), 0, Vec::new());
         model.tell_memory(Incarnation(101), 0, Vec::new());
@@ -60,6 +61,7 @@ proptest! {
         let mut model = Model::new(settings, tenants, 2);
         steps.iter().for_each(|one| step(&mut model, one));
         model.apply(Input::Hold { held: false });
+        (0..4).for_each(|tenant| drop(model.suspend(tenant, false)));
         // Whatever workers said, at last all of it fits.
         model.tell_memory(Incarnation(100), 0, Vec::new());
         model.tell_memory(Incarnation(101), 0, Vec::new());

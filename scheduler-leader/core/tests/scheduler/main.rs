@@ -10,4 +10,5 @@ mod returns;
 mod shares;
 mod standing;
 mod steps;
+mod suspended;
 mod targets;

@@ -20,6 +20,8 @@ pub(crate) enum Step {
     Run(usize, usize),
     Close(usize, bool),
     Hold(bool),
+    /// Tenant, whether it is suspended.
+    Suspend(usize, bool),
     Ticks(u32),
     /// Worker, what it says of its sessions: which, GiB, where, pinned.
     Memory(usize, Vec<(usize, u64, usize, bool)>),
@@ -52,7 +54,11 @@ pub(crate) fn step_strategy(takeovers: bool) -> impl Strategy<Value = Step> {
         2 => any::<usize>().prop_map(Step::Received),
         8 => (0..2usize, 1..6usize).prop_map(|(worker, count)| Step::Run(worker, count)),
         1 => (any::<usize>(), any::<bool>()).prop_map(|(session, asked)| Step::Close(session, asked)),
-        1 => any::<bool>().prop_map(Step::Hold),
+        2 => prop_oneof![
+            any::<bool>().prop_map(Step::Hold),
+            (0..4usize, any::<bool>())
+                .prop_map(|(tenant, suspended)| Step::Suspend(tenant, suspended)),
+        ],
         5 => prop_oneof![
             3 => (1..15u32).prop_map(Step::Ticks),
             2 => (0..2usize, prop::collection::vec(row_strategy(), 0..5))
@@ -166,6 +172,9 @@ pub(crate) fn step(model: &mut Model, step: &Step) {
                 !*held || !effects.iter().any(runs),
                 "nothing is granted while held"
             );
+        }
+        Step::Suspend(tenant, suspended) => {
+            model.suspend(*tenant, *suspended);
         }
         Step::Ticks(count) => (0..*count).for_each(|_| {
             model.apply(Input::Tick);

@@ -11,6 +11,7 @@ mod profiles;
 mod quotas;
 mod servers;
 mod stopping;
+mod suspended;
 mod worker;
 mod world;
 

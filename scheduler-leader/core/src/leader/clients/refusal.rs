@@ -58,6 +58,10 @@ fn plain(code: Code, tenant: &Tenant) -> String {
         Code::SessionLimit => {
             "this leader has opened as many sessions as it can: its successor opens more".to_owned()
         }
+        Code::Suspended => format!(
+            "tenant {tenant} is suspended and gets no sessions: `warploom tenant resume {tenant}` ends \
+             that"
+        ),
         Code::NoWorker => "no worker is there that takes sessions".to_owned(),
         Code::NoGroup => format!(
             "no worker is there of a group that tenant {tenant} may use: start one, or bind the \

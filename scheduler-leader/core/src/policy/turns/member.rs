@@ -9,6 +9,8 @@ pub(crate) struct Work {
     pub(crate) ready: bool,
     /// Something is granted and not done.
     pub(crate) granted: bool,
+    /// Its tenant is suspended.
+    pub(crate) suspended: bool,
 }
 
 /// Where the leader has a session's memory.

@@ -35,11 +35,13 @@ const BUSY: Work = Work {
     busy: true,
     ready: true,
     granted: false,
+    suspended: false,
 };
 const NONE: Work = Work {
     busy: false,
     ready: false,
     granted: false,
+    suspended: false,
 };
 
 impl Bench {
@@ -411,7 +413,9 @@ proptest! {
                     bench.turns.report(bench.now, pace, &rows.collect());
                 }
                 Step::Note(index, busy, ready, granted) => {
-                    bench.note(index, Work { busy, ready, granted });
+                    // Who is suspended has no more to do than what is granted.
+                    let suspended = busy && !ready && granted;
+                    bench.note(index, Work { busy, ready, granted, suspended });
                 }
                 Step::Back(index, there) => {
                     bench.turns.returned(bench.now, slot(index), there);

@@ -79,7 +79,9 @@ impl Model {
                 .scheduler
                 .session(*id)
                 .filter(|view| own && !view.closing);
+            let suspended = self.tenants[index].suspended;
             view.is_some_and(|view| match view.doubted {
+                _ if suspended => view.granted > view.done,
                 true => view.received.min(view.queued) > view.done,
                 false => view.queued > view.done,
             })

@@ -240,6 +240,14 @@ impl Model {
         opened.collect()
     }
 
+    /// Suspends a tenant, or resumes it.
+    pub(crate) fn suspend(&mut self, index: usize, suspended: bool) -> Vec<Effect> {
+        self.tenants[index].suspended = suspended;
+        let settings = Some(self.tenants[index].clone());
+        let tenant = tenant(index);
+        self.apply(Input::TenantSet { tenant, settings })
+    }
+
     /// A client submits ops: to the worker at once if `send`, else only to the leader.
     pub(crate) fn submit(&mut self, id: SessionId, runs: &[CostRun], send: bool) {
         let session = self.sessions.get_mut(&id).unwrap();

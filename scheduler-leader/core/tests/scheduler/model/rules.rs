@@ -1,6 +1,6 @@
 //! The naive view of the rules: what a grant may be, who comes first, where slices end.
 
-use bus_schemas::{CostClass, CostRun, Grant, GrantKind, Incarnation, SessionId};
+use bus_schemas::{CostClass, CostRun, Grant, GrantKind, Incarnation, SessionId, TenantSettings};
 
 use super::{Model, cost};
 
@@ -40,7 +40,9 @@ impl Model {
             .iter()
             .fold(0u64, |sum, op| sum.wrapping_add(op.declared()));
         assert_eq!(grant.declared, declared);
-        let priority = self.priority(grant.session);
+        let id = grant.session;
+        assert!(!self.is_suspended(id), "{id} of a suspended tenant runs");
+        let priority = self.priority(id);
         assert!(grant.priority <= priority, "a floor only raises");
         if self.settings.floors == [0; 5] {
             assert_eq!(grant.priority, priority);
@@ -63,10 +65,18 @@ impl Model {
         );
     }
 
-    pub(super) fn priority(&self, session: SessionId) -> u8 {
+    fn settings_of(&self, session: SessionId) -> &TenantSettings {
         let session = &self.sessions[&session];
         let index: usize = session.tenant.as_str()[1..].parse().unwrap();
-        self.tenants[index].priority
+        &self.tenants[index]
+    }
+
+    pub(super) fn priority(&self, session: SessionId) -> u8 {
+        self.settings_of(session).priority
+    }
+
+    pub(super) fn is_suspended(&self, session: SessionId) -> bool {
+        self.settings_of(session).suspended
     }
 
     /// Sessions of a higher priority with something to grant on a worker, as the order is now.
@@ -80,7 +90,7 @@ impl Model {
             self.priority(**id) < priority
                 && view.is_some_and(|view| {
                     let free = !self.stands(**id) && !view.doubted && !view.closing && !view.away;
-                    view.queued > view.granted && free
+                    view.queued > view.granted && free && !view.suspended
                 })
         });
         eligible.map(|(id, _)| *id).collect()

@@ -16,6 +16,7 @@ impl Model {
     /// The worker holds a standing grant open, and says so.
     pub(super) fn stand(&mut self, incarnation: Incarnation, position: u64, grant: &Grant) {
         let own = self.priority(grant.session);
+        assert!(!self.is_suspended(grant.session), "it runs as it comes");
         let others = self.sessions.iter().filter(|(id, session)| {
             **id != grant.session && session.worker == incarnation && !session.closed
         });

@@ -1,0 +1,228 @@
+//! Sessions: which there are, what each waits for, what it holds; and how one is ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use bus_schemas::subject::Admin;
+use bus_schemas::{
+    CloseReason, CloseRequest, Failure, GpuId, Incarnation, MemoryStatus, SessionId, SessionStatus,
+    SessionWait, Sessions, SessionsRequest, Tenant, WIRE_VERSION, decode, encode,
+};
+use futures_util::future::join_all;
+use serde::{Serialize, Serializer};
+
+use super::{ASK, Administrator};
+use crate::memory::{place, place_name};
+
+/// Pages of sessions at most.
+const PAGES: usize = 4_096;
+/// How often is looked whether a session has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Which sessions are asked for; all where nothing is said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionFilter {
+    /// Only those of this tenant.
+    pub tenant: Option<Tenant>,
+    /// Only those on this device.
+    pub gpu: Option<GpuId>,
+    /// Only those of this worker.
+    pub worker: Option<Incarnation>,
+}
+
+/// One session: what its leader knows of it and, where its worker answers, what that says of its
+/// memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SessionRow {
+    /// The session.
+    #[serde(serialize_with = "as_text")]
+    pub id: SessionId,
+    /// Its tenant.
+    pub tenant: Tenant,
+    /// Its number among all that the tenant ever had, from 1.
+    pub ordinal: u64,
+    /// Its worker.
+    #[serde(serialize_with = "as_text")]
+    pub incarnation: Incarnation,
+    /// That worker's device.
+    pub gpu: GpuId,
+    /// Ops that are queued at the leader and not granted.
+    pub queued: u64,
+    /// Charged nanoseconds granted and not done.
+    pub outstanding_ns: u64,
+    /// What keeps its next work from being granted.
+    #[serde(serialize_with = "as_wait")]
+    pub waits_for: SessionWait,
+    /// Bytes that it holds; none, as in what follows, where its worker does not say.
+    pub held: Option<u64>,
+    /// The part of the last second in which a launch of it ran, parts per million.
+    pub busy_ppm: Option<u32>,
+    /// Where its memory is: `resident`, `leaving`, `out` or `coming`.
+    pub place: Option<&'static str>,
+    /// Whether its memory must stay on the device.
+    pub pinned: Option<bool>,
+    /// The process that has it, where it said so.
+    pub process: Option<SessionProcess>,
+}
+
+/// The process that has a session, by its own word.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SessionProcess {
+    /// Its host.
+    pub host: String,
+    /// Its process id there.
+    pub pid: u32,
+    /// Its program.
+    pub name: String,
+}
+
+fn as_text<S: Serializer>(id: &impl std::fmt::Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(id)
+}
+
+fn as_wait<S: Serializer>(wait: &SessionWait, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(wait.name())
+}
+
+impl SessionRow {
+    /// What the leader says of it, and its worker.
+    fn of(status: SessionStatus, said: Option<&MemoryStatus>) -> Self {
+        let own = said.and_then(|said| {
+            let mut sessions = said.sessions.iter();
+            let own = sessions.find(|it| it.session == status.session)?;
+            Some((own, place(said, own)))
+        });
+        let process = own.and_then(|(own, _)| own.process.as_ref());
+        Self {
+            id: status.session,
+            tenant: status.tenant,
+            ordinal: status.ordinal,
+            incarnation: status.incarnation,
+            gpu: status.gpu,
+            queued: status.queued,
+            outstanding_ns: status.outstanding_ns,
+            waits_for: status.waits,
+            held: own.map(|(own, _)| own.held),
+            busy_ppm: own.map(|(own, _)| own.busy_ppm),
+            place: own.map(|(_, (place, _))| place_name(place)),
+            pinned: own.map(|(_, (_, pinned))| pinned),
+            process: process.map(|process| SessionProcess {
+                host: process.host.as_str().to_owned(),
+                pid: process.pid,
+                name: process.name.as_str().to_owned(),
+            }),
+        }
+    }
+}
+
+impl Administrator {
+    /// The sessions that are there, by id.
+    ///
+    /// # Errors
+    /// [`crate::exit::Unreachable`] without a leader.
+    pub async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<SessionRow>> {
+        let (told, _) = self.told_sessions(filter, None).await?;
+        Ok(self.with_memory(told).await)
+    }
+
+    /// One session, if there is such a one. A leader that has taken over just now is asked until it
+    /// knows all.
+    ///
+    /// # Errors
+    /// As [`Self::sessions`].
+    pub async fn session(&self, id: SessionId) -> Result<Option<SessionRow>> {
+        let told = self.told_session(id).await?;
+        let told = told.into_iter().collect();
+        Ok(self.with_memory(told).await.pop())
+    }
+
+    /// Ends a session of any tenant: what of it runs ends, what waits is not run, and its program's
+    /// next call fails. Returns when it has ended; false where there is no such session.
+    ///
+    /// # Errors
+    /// [`crate::exit::Unreachable`] without a leader; `E-SESSION-BUSY` where it has not ended within
+    /// this administrator's patience.
+    pub async fn end_session(&self, id: SessionId) -> Result<bool> {
+        if self.told_session(id).await?.is_none() {
+            return Ok(false);
+        }
+        let request = encode(&CloseRequest {
+            v: WIRE_VERSION,
+            session: id,
+            after: 0,
+            reason: CloseReason::Killed,
+        });
+        let (subject, asked) = (self.subjects.admin(Admin::Kill), Instant::now());
+        loop {
+            // Its answer comes when the session has ended, unless it is lost on the way.
+            let answer = self.client.request(subject.clone(), request.clone().into());
+            drop(tokio::time::timeout(ASK, answer).await);
+            if self.told_session(id).await?.is_none() {
+                return Ok(true);
+            }
+            if asked.elapsed() > self.patience {
+                bail!(
+                    "E-SESSION-BUSY: session {id} is to end, and has not after {:?}: what of it runs \
+                     on its worker goes on to its end, or all grants are held",
+                    self.patience
+                );
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// What the leader says of one session.
+    async fn told_session(&self, id: SessionId) -> Result<Option<SessionStatus>> {
+        let asked = Instant::now();
+        loop {
+            let all = SessionFilter::default();
+            let (mut told, partial) = self.told_sessions(&all, Some(id)).await?;
+            if !told.is_empty() || !partial || asked.elapsed() > self.patience {
+                return Ok(told.pop());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// What the leader says of sessions, and whether it may not know all of them yet.
+    pub(super) async fn told_sessions(
+        &self,
+        filter: &SessionFilter,
+        session: Option<SessionId>,
+    ) -> Result<(Vec<SessionStatus>, bool)> {
+        let (mut all, mut partial) = (Vec::<SessionStatus>::new(), false);
+        for _ in 0..PAGES {
+            let request = encode(&SessionsRequest {
+                v: WIRE_VERSION,
+                after: all.last().map(|row| row.session),
+                session,
+                tenant: filter.tenant.clone(),
+                gpu: filter.gpu,
+            });
+            let answer = self.ask(Admin::Sessions, request, self.patience).await?;
+            let page: Sessions = decode(&answer).map_err(|error| anyhow!(Failure::from(error)))?;
+            partial |= page.partial;
+            let is_last = !page.more || page.sessions.is_empty();
+            all.extend(page.sessions);
+            if is_last {
+                break;
+            }
+        }
+        all.retain(|row| filter.worker.is_none_or(|of| of == row.incarnation));
+        Ok((all, partial))
+    }
+
+    /// The same with what their workers say of their memory.
+    async fn with_memory(&self, told: Vec<SessionStatus>) -> Vec<SessionRow> {
+        let workers: BTreeSet<Incarnation> = told.iter().map(|row| row.incarnation).collect();
+        let asked = workers.into_iter();
+        let asked = asked.map(async |worker| (worker, self.memory_of(worker).await));
+        let said: BTreeMap<_, _> = join_all(asked).await.into_iter().collect();
+        let row = |status: SessionStatus| {
+            let said = said.get(&status.incarnation).and_then(Option::as_ref);
+            SessionRow::of(status, said)
+        };
+        told.into_iter().map(row).collect()
+    }
+}
