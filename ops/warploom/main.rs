@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use warploom_cli::global::Global;
 use warploom_cli::{commands, drop_in, exit, output};
@@ -27,6 +28,8 @@ struct Cli {
 enum Command {
     #[command(flatten)]
     Product(commands::Command),
+    /// Runs a controller: the control room's page and the interface over HTTP
+    Controller(controller::ControllerArgs),
     #[cfg(feature = "lab")]
     #[command(flatten)]
     Lab(lab::LabCommand),
@@ -66,10 +69,16 @@ fn smi_by_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
+fn run_controller(args: &controller::ControllerArgs, global: &Global) -> Result<ExitCode> {
+    let settings = global.settings()?;
+    controller::controller(args, &settings, global.json).map(|()| ExitCode::SUCCESS)
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse_from(smi_by_name(std::env::args_os().collect()));
     let done = match &cli.command {
         Command::Product(command) => commands::run(command, &cli.global),
+        Command::Controller(args) => run_controller(args, &cli.global),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command, &cli.global),
     };

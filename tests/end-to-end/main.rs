@@ -9,6 +9,7 @@ mod chaos;
 mod children;
 mod cluster;
 mod commands;
+mod control;
 mod copies;
 mod cudarc_program;
 mod demo;

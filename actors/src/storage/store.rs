@@ -99,6 +99,7 @@ impl Storage {
             Stored::Record => self.subjects.record_stream(),
             Stored::Usage => self.subjects.usage_stream(),
             Stored::Kernels => self.subjects.kernel_bucket(),
+            Stored::Control => self.subjects.control_bucket(),
         }
     }
 

@@ -29,15 +29,18 @@ pub enum Stored {
     Usage,
     /// Bucket: what was measured of kernels.
     Kernels,
+    /// Bucket: tokens and logins of controllers.
+    Control,
 }
 
 impl Stored {
     /// All there are, the most important first.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Lease,
         Self::State,
         Self::Usage,
         Self::Kernels,
+        Self::Control,
         Self::Record,
     ];
 }
@@ -88,6 +91,12 @@ impl Row {
                 bytes: 64 * MIB,
                 least: 4 * MIB,
                 bucket: Some((1, KERNEL_AGE, None)),
+            },
+            Stored::Control => Self {
+                storage: file,
+                bytes: 16 * MIB,
+                least: MIB,
+                bucket: Some((1, forever, Some(MARKER))),
             },
         }
     }

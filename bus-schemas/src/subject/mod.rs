@@ -404,6 +404,12 @@ impl Subjects {
         format!("wl-{}-kernels", self.cluster)
     }
 
+    /// Name of the KV bucket that holds what controllers know: tokens, logins, requests that were answered.
+    #[must_use]
+    pub fn control_bucket(&self) -> String {
+        format!("wl-{}-control", self.cluster)
+    }
+
     /// Name of the KV bucket that holds tenants (`tenant.<name>`), `settings`, `profile`, `pin` and
     /// `placement`.
     #[must_use]

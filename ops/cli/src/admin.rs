@@ -178,7 +178,7 @@ impl Administrator {
         &self,
         unled: &str,
         late: &str,
-        done: impl AsyncFn(Status) -> Result<bool>,
+        done: impl Fn(&Status) -> bool + Send,
     ) -> Result<()> {
         let begun = Instant::now();
         loop {
@@ -186,7 +186,7 @@ impl Administrator {
                 output::note(unled);
                 return Ok(());
             };
-            if done(status).await? {
+            if done(&status) {
                 return Ok(());
             }
             if begun.elapsed() > self.patience() {
@@ -311,6 +311,14 @@ impl Administrator {
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+    }
+
+    /// The bucket of tenants, settings and the like.
+    ///
+    /// # Errors
+    /// [`Unreachable`] where the broker does not answer.
+    pub async fn state_bucket(&self) -> Result<jetstream::kv::Store> {
+        self.bucket().await
     }
 
     pub(crate) async fn bucket(&self) -> Result<jetstream::kv::Store> {

@@ -74,12 +74,18 @@ known! {
     "client.runtime_tables" = "off", "whether the CUDA runtime inside programs gets the undocumented tables that it asks the driver for: on or off; docs/howto/cuda-runtime.md says what that is";
     "client.swap" = "on", "whether the memory of the program's sessions may be swapped out: on or off";
     "client.driver_version" = "13.0", "the version of CUDA that the driver says it speaks, 13.0 or later: Warp sends PTX only to a driver as new as its own toolkit (13.4)";
+    "controller.listen" = "", "address and port of the controller, such as 127.0.0.1:7070; others than loopback need controller.tls_cert (default: the first free port of 127.0.0.1 from 7070 on)";
+    "controller.tls_cert" = "", "PEM file of the controller's certificate and those above it: it speaks https then";
+    "controller.tls_key" = "", "PEM file of that certificate's private key";
+    "controller.prices" = "", "what a core credit and a VRAM credit cost, with the currency, such as 0.0001,0.00002,EUR; empty: no price is shown";
+    "controller.mcp" = "reads", "what programs may do through the Model Context Protocol: reads, or changes as well";
     "command.deadline" = "5s", "a command waits so long for a broker, a leader or a stored message that does not come";
     "run.library" = "", "the drop-in library that `run` gives programs (default: beside this program)";
     "weights.max_bytes" = "", "what published weights may take of the broker's disk: `weights add` sets it (default: as it is, 16GiB at first)";
     "up.brokers" = "1", "brokers that `up` starts: 1, or 3 or 5 that replicate what they store";
     "up.leaders" = "3", "leader candidates that `up` starts";
     "up.workers" = "1", "workers that `up` starts";
+    "up.controllers" = "1", "controllers that `up` starts: the page and the interface over HTTP; 0 is none";
     "up.deadline" = "60s", "how long the cluster that `up` starts may take until a leader leads all its workers";
     "up.tenants" = "default", "tenants that `up` makes, comma separated";
 }
@@ -106,6 +112,7 @@ impl Kind {
             ("worker.engine", _) => Self::OneOf(&["native", "interpreter"]),
             ("worker.share", _) => Self::OneOf(&["all", "tenant", "off"]),
             ("broker.sync", _) => Self::OneOf(&["relaxed", "always"]),
+            ("controller.mcp", _) => Self::OneOf(&["reads", "changes"]),
             ("log.format", _) => Self::OneOf(&["text", "json"]),
             ("client.runtime_tables" | "client.swap", _) => Self::OneOf(&["off", "on"]),
             (_, "true" | "false") => Self::OneOf(&["true", "false"]),

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from . import large, outcome, tenants, wheels
+from .api import api
 from .arrays import jax, warp
 from .chart import chart
 from .cluster import stop
@@ -218,11 +219,11 @@ def _count(row, ran):
 
 
 #: All suites in their order; those of the fast part.
-SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, ipc, gpt2, two, memory, files,
+SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, ipc, gpt2, two, memory, files, api,
                                                        backend, plugin, runtime, nvcc, workflows,
                                                        triton, triton_own, torch, cupy,
                                                        warp, jax, chart)}
-FAST = ("core", "c", "nvml", "tiny", "mlp", "numba", "files", "plugin")
+FAST = ("core", "c", "nvml", "tiny", "mlp", "numba", "files", "api", "plugin")
 #: What installs much more than those, and so runs where it is asked for only.
 ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy", "warp", "jax",
          "chart")

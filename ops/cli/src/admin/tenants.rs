@@ -92,6 +92,27 @@ impl Administrator {
         Ok(())
     }
 
+    /// Writes a tenant's settings over those of a revision of its entry; 0 is none. Gives the new
+    /// revision, none where the entry is another one by now.
+    ///
+    /// # Errors
+    /// As [`Self::set_tenant`].
+    pub async fn replace_tenant(
+        &self,
+        tenant: &Tenant,
+        settings: &TenantSettings,
+        over: u64,
+    ) -> Result<Option<u64>> {
+        check(settings)?;
+        let value = serde_json::to_vec(settings)?;
+        let store = self.bucket().await?;
+        match store.update(key(tenant), value.into(), over).await {
+            Ok(revision) => Ok(Some(revision)),
+            Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Ok(None),
+            Err(error) => Err(error).context("writing the tenant"),
+        }
+    }
+
     /// Waits until the leader orders by these settings of a tenant.
     ///
     /// # Errors

@@ -34,6 +34,27 @@ impl Chosen {
     }
 }
 
+impl Chosen {
+    /// Changes settings, together: each to its new value, or to its default. Gives what they come to.
+    ///
+    /// # Errors
+    /// [`crate::exit::Usage`] where the result makes no sense.
+    pub fn change(
+        &mut self,
+        changes: &[(&ClusterSetting, Option<Value>)],
+    ) -> Result<ClusterSettings> {
+        for (setting, value) in changes {
+            match value {
+                Some(value) => self.values.insert(setting.field.into(), value.clone()),
+                None => self.values.remove(setting.field),
+            };
+        }
+        let settings = self.settings()?;
+        check(&settings)?;
+        Ok(settings)
+    }
+}
+
 impl Administrator {
     /// What was set of the cluster's settings.
     ///
@@ -67,25 +88,30 @@ impl Administrator {
         changes: &[(&ClusterSetting, Option<Value>)],
     ) -> Result<ClusterSettings> {
         for _ in 0..ATTEMPTS {
-            let mut chosen = self.chosen().await?;
-            for (setting, value) in changes {
-                match value {
-                    Some(value) => chosen.values.insert(setting.field.into(), value.clone()),
-                    None => chosen.values.remove(setting.field),
-                };
-            }
-            let settings = chosen.settings()?;
-            check(&settings)?;
-            if changes.iter().any(|(setting, _)| setting.field == REPLICAS) {
-                self.spread(settings.broker_replicas).await?;
-            }
-            let value = serde_json::to_vec(&chosen.values)?;
-            let store = self.bucket().await?;
-            let written = store.update("settings", value.into(), chosen.revision);
-            if written.await.is_ok() {
+            let chosen = self.chosen().await?;
+            if let Some(settings) = self.replace_cluster(chosen, changes).await? {
                 return Ok(settings);
             }
         }
         bail!("E-CLUSTER-SETTINGS: others change the settings at the same time; try again")
+    }
+
+    /// As [`Self::change_cluster`], of settings as they were read; none where they are others by now.
+    ///
+    /// # Errors
+    /// As [`Self::change_cluster`].
+    pub async fn replace_cluster(
+        &self,
+        mut chosen: Chosen,
+        changes: &[(&ClusterSetting, Option<Value>)],
+    ) -> Result<Option<ClusterSettings>> {
+        let settings = chosen.change(changes)?;
+        if changes.iter().any(|(setting, _)| setting.field == REPLICAS) {
+            self.spread(settings.broker_replicas).await?;
+        }
+        let value = serde_json::to_vec(&chosen.values)?;
+        let store = self.bucket().await?;
+        let written = store.update("settings", value.into(), chosen.revision);
+        Ok(written.await.is_ok().then_some(settings))
     }
 }

@@ -9,7 +9,7 @@ use crate::output;
 use crate::target::duration;
 
 /// The targets there would be if a tenant were set like this; none without a leader.
-pub(super) async fn ask(
+pub async fn ask(
     administrator: &Administrator,
     tenant: &Tenant,
     settings: &TenantSettings,
@@ -109,7 +109,8 @@ fn good_news(target: &Admission) -> String {
 }
 
 /// The targets as JSON.
-pub(super) fn as_json(targets: &[Admission]) -> serde_json::Value {
+#[must_use]
+pub fn as_json(targets: &[Admission]) -> serde_json::Value {
     let one = |target: &Admission| {
         serde_json::json!({
             "tenant": target.tenant.as_str(),

@@ -73,17 +73,25 @@ fn read(change: &str) -> Result<(&'static ClusterSetting, Option<serde_json::Val
 }
 
 /// Waits until the leader orders by the settings; without a leader, the next one will read them.
-async fn applied(administrator: &Administrator) -> Result<()> {
+///
+/// # Errors
+/// [`crate::exit::Unreachable`] where the leader does not.
+pub async fn applied(administrator: &Administrator) -> Result<()> {
     let unled = "no leader answers; the next one will order by these settings";
     let late = "the leader does not order by the new settings";
-    let done = async |status: Status| {
-        let Some(orders_by) = status.settings else {
-            output::note("the leader is of an earlier version and does not say what it orders by");
-            return Ok(true);
+    loop {
+        let wanted = in_force(administrator).await?;
+        let done = |status: &Status| match &status.settings {
+            Some(orders_by) => *orders_by == wanted,
+            // A leader of an earlier version does not say what it orders by.
+            None => true,
         };
-        Ok(orders_by == in_force(administrator).await?)
-    };
-    administrator.obeyed(unled, late, done).await
+        match administrator.obeyed(unled, late, done).await {
+            // Somebody else has changed them meanwhile.
+            Err(_) if in_force(administrator).await? != wanted => {}
+            obeyed => return obeyed,
+        }
+    }
 }
 
 /// What a leader makes of the settings: a pinned profile and what does not learn settle nothing.

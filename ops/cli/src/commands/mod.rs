@@ -1,6 +1,6 @@
 //! The product's commands, one module each, which owns its arguments.
 
-pub(crate) mod admission;
+pub mod admission;
 pub mod cluster;
 pub mod config;
 pub mod order;

@@ -92,13 +92,16 @@ pub async fn profile(command: &ProfileCommand, settings: &Settings, json: bool) 
 }
 
 /// Waits until the leader says that it is so; without a leader, the next one will read it.
-async fn applied(
+///
+/// # Errors
+/// [`crate::exit::Unreachable`] where the leader does not.
+pub async fn applied(
     administrator: &Administrator,
-    done: impl Fn(&ProfileStatus) -> bool,
+    done: impl Fn(&ProfileStatus) -> bool + Send + Sync,
 ) -> Result<()> {
     let unled = "no leader answers; the next one will read it";
     let late = "the leader orders by another profile";
-    let done = async |status: Status| Ok(status.profile.as_ref().is_none_or(&done));
+    let done = |status: &Status| status.profile.as_ref().is_none_or(&done);
     administrator.obeyed(unled, late, done).await
 }
 

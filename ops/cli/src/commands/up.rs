@@ -58,6 +58,7 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
     options.workers = args
         .workers
         .map_or_else(|| settings.number("up.workers"), Ok)?;
+    options.controllers = settings.number("up.controllers")?;
     options.server = settings.given("broker.server").map(Into::into);
     options.port = Some(settings.number("broker.port")?).filter(|port| *port != 0);
     options.sync = match settings.text("broker.sync") {
@@ -112,6 +113,11 @@ fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
             "brokers": servers.iter().map(broker::Server::pid).collect::<Vec<_>>(),
             "leaders": cluster.leaders.iter().map(|(_, role)| role.pid()).collect::<Vec<_>>(),
             "workers": cluster.workers.iter().map(crate::local::RoleProcess::pid).collect::<Vec<_>>(),
+            "controllers": cluster.controllers.iter().map(|controller| serde_json::json!({
+                "process": controller.role.pid(),
+                "url": controller.said.url,
+                "link": controller.said.link,
+            })).collect::<Vec<_>>(),
         });
         return output::line(line);
     }
@@ -129,6 +135,15 @@ fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
     for role in &cluster.workers {
         let (name, pid) = (role.name(), role.pid());
         output::line(format_args!("{name:<10} process {pid}"))?;
+    }
+    for controller in &cluster.controllers {
+        let (name, pid) = (controller.role.name(), controller.role.pid());
+        output::line(format_args!("{name:<12} process {pid}"))?;
+        let link = &controller.said.link;
+        output::line(format_args!("control room {link}"))?;
+        output::line(
+            "             (logs one browser in; `warploom controller link` prints another)",
+        )?;
     }
     output::line("try: warploom status    stop: Ctrl-C")
 }

@@ -1,5 +1,5 @@
-//! The end of a cluster in good order: workers finish what they were granted, then leaders hand
-//! over and stop.
+//! The end of a cluster in good order: workers finish what they were granted and controllers what they
+//! were asked, then leaders hand over and stop.
 
 use std::future::Future;
 use std::pin::pin;
@@ -55,9 +55,11 @@ impl LocalCluster {
     /// Kills every role.
     fn kill(&mut self) -> Result<()> {
         let leaders = self.leaders.iter_mut().map(|(_, role)| role);
+        let controllers = self.controllers.iter_mut();
         self.workers
             .iter_mut()
             .chain(leaders)
+            .chain(controllers.map(|controller| &mut controller.role))
             .try_for_each(RoleProcess::kill)
     }
 }
@@ -74,7 +76,11 @@ impl Draining {
     /// Goes on; whether all have ended.
     fn step(&mut self, cluster: &mut LocalCluster) -> Result<bool> {
         let mut roles: Vec<&mut RoleProcess> = match self.leaders.checked_sub(1) {
-            None => cluster.workers.iter_mut().collect(),
+            None => {
+                let controllers = cluster.controllers.iter_mut();
+                let controllers = controllers.map(|controller| &mut controller.role);
+                cluster.workers.iter_mut().chain(controllers).collect()
+            }
             Some(at) => match cluster.leaders.get_mut(at) {
                 Some((_, role)) => vec![role],
                 None => return Ok(true),

@@ -1,6 +1,8 @@
 //! A cluster on this host, every role a process of its own: what `up`, `demo`, `bench` and the
 //! end-to-end tests start.
 
+mod controller;
+mod controllers;
 mod disk_supervision;
 mod disks;
 mod draining;
@@ -18,6 +20,7 @@ use anyhow::{Context, Result};
 use broker::{Broker, BrokerConfig, Lifetime, Routes, SyncInterval};
 use bus_schemas::{ClusterSettings, KernelKey, LeaderId, Tenant, TenantSettings};
 
+pub use controller::{Controller, ControllerSaid};
 pub use disks::disk_fault;
 pub use process::RoleProcess;
 pub use scratch::Scratch;
@@ -50,6 +53,8 @@ pub struct LocalOptions {
     pub leaders: usize,
     /// Workers.
     pub workers: usize,
+    /// Controllers.
+    pub controllers: usize,
     /// Tenants with their settings.
     pub tenants: Vec<(Tenant, TenantSettings)>,
     /// How the leaders order, where that is not left to what the cluster was set to before.
@@ -88,6 +93,7 @@ impl LocalOptions {
             routes: None,
             leaders: 1,
             workers: 1,
+            controllers: 0,
             tenants: Vec::new(),
             order: None,
             profile: Vec::new(),
@@ -111,6 +117,8 @@ pub struct LocalCluster {
     pub leaders: Vec<(LeaderId, RoleProcess)>,
     /// The workers.
     pub workers: Vec<RoleProcess>,
+    /// The controllers.
+    pub controllers: Vec<Controller>,
     options: LocalOptions,
     logs: Vec<PathBuf>,
     /// Leader candidates started so far, for their names.
@@ -158,6 +166,7 @@ impl LocalCluster {
             broker,
             leaders: Vec::new(),
             workers: Vec::new(),
+            controllers: Vec::new(),
             options,
             logs: Vec::new(),
             candidates: 0,
@@ -192,6 +201,9 @@ impl LocalCluster {
         }
         let ready = administrator.ready(cluster.options.workers, cluster.options.deadline);
         cluster.started(ready).await?;
+        for _ in 0..cluster.options.controllers {
+            cluster.start_controller().await?;
+        }
         Ok(cluster)
     }
 

@@ -72,6 +72,9 @@ impl LocalCluster {
         for index in 0..self.workers.len() {
             self.tend_worker(index, &mut said);
         }
+        for index in 0..self.controllers.len() {
+            self.tend_controller(index, &mut said);
+        }
         said
     }
 
@@ -137,6 +140,28 @@ impl LocalCluster {
                     "{name} (process {pid}) has left as it was told to; it is not started again"
                 ));
             }
+        } else if !restarts.is_known() {
+            let pause = restarts.died(now, role.age());
+            let line = died(&name, role.pid(), status, pause);
+            said.push(with_reason(line, role, status));
+        }
+    }
+
+    fn tend_controller(&mut self, index: usize, said: &mut Vec<String>) {
+        let role = &mut self.controllers[index].role;
+        let Some(status) = role.ended() else {
+            return;
+        };
+        let (name, now) = (role.name().to_owned(), Instant::now());
+        let restarts = self.restarts.entry(name.clone()).or_default();
+        if restarts.is_due(now) {
+            let started = self.controller_role(&name);
+            let pid = started.map(|role| {
+                let pid = role.pid();
+                self.controllers[index].role = role;
+                pid
+            });
+            self.started_again(&name, pid, said);
         } else if !restarts.is_known() {
             let pause = restarts.died(now, role.age());
             let line = died(&name, role.pid(), status, pause);

@@ -44,7 +44,9 @@ enum Entry {
     },
 }
 
-pub(super) fn is_record(bytes: &[u8]) -> bool {
+/// Whether these are the bytes of a record's file.
+#[must_use]
+pub fn is_record(bytes: &[u8]) -> bool {
     bytes.starts_with(b"warploom record ")
 }
 

@@ -19,11 +19,11 @@ pub use archive::{Added, add, is_archive, read_archive};
 pub use beginning::AnchorLine;
 pub use check::{First, GpuCheck, OrderCheck, With};
 pub use difference::{Difference, GpuDifference, difference};
-pub use file::{read, write};
+pub use file::{is_record, read, write};
 pub use listing::{Format, read_listing, write_listing};
 pub use model::{Block, Record, whole};
 pub use row::{PositionRow, rows};
-pub use stream::{follow, of_cluster, stream_blocks};
+pub use stream::{Followed, follow, of_cluster, scan, stream_blocks};
 
 use crate::admin::Administrator;
 use crate::settings::Settings;

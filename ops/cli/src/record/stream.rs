@@ -82,19 +82,71 @@ pub async fn stream_blocks(administrator: &Administrator) -> Result<Vec<Block>> 
     Ok(blocks)
 }
 
-/// Replays the record as it grows, until the stream ends or `tell` fails. `tell` hears of each
-/// position whose end is recorded, and whether that is news: it was not there when we came.
+/// What whoever follows the record hears.
+#[derive(Debug)]
+pub enum Followed {
+    /// A position whose end is recorded.
+    Ended {
+        /// The position.
+        position: Box<ReplayedPosition>,
+        /// When the block with its end came into the stream, milliseconds since 1970; none where that was
+        /// there when we came.
+        news_of_ms: Option<u64>,
+    },
+    /// All that was there when we came has been read.
+    Whole,
+}
+
+/// Replays the record as it grows, until the stream ends or `tell` fails.
 ///
 /// # Errors
 /// When there is no stream, the record does not replay, or `tell` fails.
 pub async fn follow(
     administrator: &Administrator,
-    mut tell: impl FnMut(ReplayedPosition, bool) -> Result<()>,
+    tell: impl FnMut(Followed) -> Result<()>,
+) -> Result<()> {
+    replay_stream(administrator, false, tell).await
+}
+
+/// As [`follow`], of what there is now: ends with [`Followed::Whole`].
+///
+/// # Errors
+/// As [`follow`], and when the stream stalls.
+pub async fn scan(
+    administrator: &Administrator,
+    tell: impl FnMut(Followed) -> Result<()>,
+) -> Result<()> {
+    replay_stream(administrator, true, tell).await
+}
+
+async fn replay_stream(
+    administrator: &Administrator,
+    ends: bool,
+    mut tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
     let (total, mut messages) = open(administrator).await?;
     let (mut replay, mut seen) = (Replay::default(), 0);
-    while let Some(message) = messages.next().await {
-        let (epoch, number, bytes) = block(&message?)?;
+    loop {
+        if seen == total {
+            tell(Followed::Whole)?;
+        }
+        if ends && seen >= total {
+            return Ok(());
+        }
+        let next = match seen < total {
+            true => tokio::time::timeout(administrator.stall(), messages.next())
+                .await
+                .map_err(|_| KEPT.silent("the stream stalls"))?,
+            false => messages.next().await,
+        };
+        let Some(message) = next else {
+            return Ok(());
+        };
+        let message = message?;
+        let at_ms = message.info().map_or(0, |info| {
+            u64::try_from(info.published.unix_timestamp_nanos() / 1_000_000).unwrap_or(0)
+        });
+        let (epoch, number, bytes) = block(&message)?;
         seen += 1;
         let replayed = replay.add(epoch, number, &bytes);
         let mut ended = Vec::new();
@@ -104,12 +156,13 @@ pub async fn follow(
             false => Ok(()),
         });
         advanced.context("E-REPLAY: the record does not replay")?;
-        let told = ended
-            .into_iter()
-            .map(|position| tell(position, seen > total));
-        told.collect::<Result<()>>()?;
+        for position in ended {
+            tell(Followed::Ended {
+                position: Box::new(position),
+                news_of_ms: (seen > total).then_some(at_ms),
+            })?;
+        }
     }
-    Ok(())
 }
 
 /// The stream's messages from the first on, and how many there are now. A server that has just come

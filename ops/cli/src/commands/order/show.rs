@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table};
 use super::filter::Filter;
 use crate::admin::Administrator;
 use crate::output;
-use crate::record::{PositionRow, Source, follow};
+use crate::record::{Followed, PositionRow, Source, follow};
 use crate::settings::Settings;
 use crate::table::{fitted, headed};
 
@@ -118,13 +118,20 @@ async fn live(args: &ShowArgs, settings: &Settings, json: bool) -> Result<()> {
         true => output::line(serde_json::to_string(row)?),
         false => output::line(line(&cells(row))),
     };
-    let followed = follow(&administrator, |position, news| {
-        let row = PositionRow::from(&position);
+    let followed = follow(&administrator, |told| {
+        let Followed::Ended {
+            position,
+            news_of_ms,
+        } = told
+        else {
+            return Ok(());
+        };
+        let row = PositionRow::from(&*position);
         if !args.filter.has(&row) {
             return Ok(());
         }
         before.push_back(row);
-        if !news {
+        if news_of_ms.is_none() {
             if before.len() > args.limit.max(1) {
                 before.pop_front();
             }

@@ -1,0 +1,87 @@
+//! Identities that were looked up just now: whoever asks often is looked up once a second, so that a token
+//! that was revoked is refused within one.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::Identity;
+
+/// How long an identity is taken for true without a look.
+const FRESH_MS: u64 = 1_000;
+/// How many are kept.
+const MOST: usize = 4_096;
+
+/// By the digest of the secret.
+#[derive(Debug, Default)]
+pub(crate) struct Identities {
+    known: Mutex<HashMap<String, (Identity, u64)>>,
+}
+
+impl Identities {
+    /// Who has the secret of a digest, if that was looked up just now.
+    pub(crate) fn get(&self, digest: &str, now_ms: u64) -> Option<Identity> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (identity, at) = known.get(digest)?;
+        let fresh = now_ms.saturating_sub(*at) < FRESH_MS && now_ms < identity.expires_ms;
+        fresh.then(|| identity.clone())
+    }
+
+    /// Keeps who has it.
+    pub(crate) fn put(&self, digest: String, identity: Identity, now_ms: u64) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            known.retain(|_, (_, at)| now_ms.saturating_sub(*at) < FRESH_MS);
+        }
+        if known.len() < MOST {
+            known.insert(digest, (identity, now_ms));
+        }
+    }
+
+    /// Forgets all: somebody has logged out, or a token was revoked.
+    pub(crate) fn forget(&self) {
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{Means, Role};
+
+    fn identity(expires_ms: u64) -> Identity {
+        Identity {
+            id: "0".into(),
+            name: "x".into(),
+            role: Role::Viewer,
+            tenant: None,
+            operations: None,
+            expires_ms,
+            means: Means::Token,
+            csrf: String::new(),
+        }
+    }
+
+    #[test]
+    fn an_identity_is_known_for_a_second_and_not_beyond_its_end() {
+        let known = Identities::default();
+        known.put("a".into(), identity(10_000), 5_000);
+        assert!(known.get("a", 5_999).is_some() && known.get("a", 6_000).is_none());
+        known.put("a".into(), identity(5_100), 5_000);
+        assert!(known.get("a", 5_100).is_none());
+        known.put("b".into(), identity(10_000), 5_000);
+        known.forget();
+        assert!(known.get("b", 5_000).is_none());
+    }
+
+    #[test]
+    fn whoever_comes_it_stays_small() {
+        let known = Identities::default();
+        for number in 0..3 * MOST as u64 {
+            known.put(number.to_string(), identity(u64::MAX), number / 2);
+        }
+        assert!(known.known.lock().unwrap().len() <= MOST);
+    }
+}

@@ -1,0 +1,141 @@
+//! Who asks, and what they may.
+
+use bus_schemas::Tenant;
+
+use super::operation::{Operation, Scope};
+use super::role::Role;
+
+/// How somebody has shown who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Means {
+    /// A token, which a program sends with each request.
+    Token,
+    /// A cookie, which a browser sends by itself: what changes something needs its second word as well.
+    Cookie,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The id of the token or login.
+    pub(crate) id: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Their role.
+    pub(crate) role: Role,
+    /// The tenant of a tenant-admin.
+    pub(crate) tenant: Option<Tenant>,
+    /// Operations that a token is narrowed to.
+    pub(crate) operations: Option<Vec<Operation>>,
+    /// When it ends, milliseconds since 1970.
+    pub(crate) expires_ms: u64,
+    /// How they showed it.
+    pub(crate) means: Means,
+    /// The word that must come with changes, of a cookie.
+    pub(crate) csrf: String,
+}
+
+impl Identity {
+    /// Of what they may do something.
+    pub(crate) fn scope(&self, operation: Operation) -> Scope {
+        let narrowed = self.operations.as_ref();
+        if narrowed.is_some_and(|operations| !operations.contains(&operation)) {
+            return Scope::None;
+        }
+        match (operation.scope(self.role), &self.tenant) {
+            // One of no tenant has nothing of its own.
+            (Scope::Own, None) => Scope::None,
+            // Whatever the role: who is of one tenant is of no other.
+            (Scope::All, Some(_)) if self.role == Role::TenantAdmin => match operation {
+                Operation::ClusterRead => Scope::All,
+                _ => Scope::Own,
+            },
+            (scope, _) => scope,
+        }
+    }
+
+    /// Whether they may know of a tenant where they do something that their role allows.
+    pub(crate) fn sees(&self, tenant: &Tenant) -> bool {
+        match self.role {
+            Role::TenantAdmin => self.tenant.as_ref() == Some(tenant),
+            Role::Viewer | Role::Operator | Role::Auditor => true,
+        }
+    }
+
+    /// The operations that they may do, of anything.
+    pub(crate) fn operations(&self) -> Vec<Operation> {
+        let all = Operation::ALL.iter().copied();
+        all.filter(|operation| self.scope(*operation) != Scope::None)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(role: Role, tenant: Option<&str>) -> Identity {
+        Identity {
+            id: "0".into(),
+            name: "x".into(),
+            role,
+            tenant: tenant.map(|name| name.parse().unwrap()),
+            operations: None,
+            expires_ms: 0,
+            means: Means::Token,
+            csrf: String::new(),
+        }
+    }
+
+    /// The table again, as sets: who edits one has to edit the other.
+    #[test]
+    fn each_role_may_do_just_this() {
+        let names = |role, tenant, scope| {
+            let who = identity(role, tenant);
+            let all = Operation::ALL.iter().filter(|it| who.scope(**it) == scope);
+            all.map(|it| it.name()).collect::<Vec<_>>().join(" ")
+        };
+        let reads = "cluster.read tenants.read workers.read sessions.read profiles.read settings.read usage.read order.read events.read";
+        assert_eq!(names(Role::Viewer, None, Scope::All), reads);
+        assert_eq!(names(Role::Viewer, None, Scope::Own), "");
+        let audits = "cluster.read tenants.read workers.read sessions.read profiles.read settings.read usage.read order.read order.verify order.export events.read tokens.read";
+        assert_eq!(names(Role::Auditor, None, Scope::All), audits);
+        let own = "tenants.read tenants.login sessions.read sessions.end usage.read order.read events.read";
+        assert_eq!(names(Role::TenantAdmin, Some("chat"), Scope::Own), own);
+        assert_eq!(
+            names(Role::TenantAdmin, Some("chat"), Scope::All),
+            "cluster.read"
+        );
+        assert_eq!(names(Role::Operator, None, Scope::None), "");
+        assert_eq!(names(Role::Operator, None, Scope::Own), "");
+    }
+
+    #[test]
+    fn a_tenant_admin_knows_of_no_other_tenant_and_without_one_of_none() {
+        let (own, other) = ("chat".parse().unwrap(), "train".parse().unwrap());
+        let admin = identity(Role::TenantAdmin, Some("chat"));
+        assert!(admin.sees(&own) && !admin.sees(&other));
+        let nobody = identity(Role::TenantAdmin, None);
+        assert!(!nobody.sees(&own));
+        let may: Vec<_> = nobody.operations();
+        assert_eq!(may, [Operation::ClusterRead]);
+    }
+
+    #[test]
+    fn a_token_that_is_narrowed_may_no_more_than_its_role() {
+        for role in Role::ALL {
+            for operation in Operation::ALL {
+                let mut who = identity(role, Some("chat"));
+                let before = who.scope(*operation);
+                who.operations = Some(vec![*operation]);
+                assert_eq!(who.scope(*operation), before);
+                let others = Operation::ALL.iter().filter(|other| *other != operation);
+                assert!(
+                    others
+                        .into_iter()
+                        .all(|other| who.scope(*other) == Scope::None)
+                );
+            }
+        }
+    }
+}

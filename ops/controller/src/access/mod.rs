@@ -1,0 +1,18 @@
+//! Who may do what: roles, the table of operations, tokens and logins. Decisions are functions of what is
+//! stored and of the moment; `store.rs` is their shell.
+
+mod identities;
+mod identity;
+mod limiter;
+mod operation;
+mod role;
+mod secret;
+mod store;
+
+pub(crate) use identities::Identities;
+pub(crate) use identity::{Identity, Means};
+pub(crate) use limiter::Limiter;
+pub(crate) use operation::{Operation, Scope};
+pub(crate) use role::Role;
+pub(crate) use secret::{Secret, digest};
+pub(crate) use store::{AccessStore, Kept, LOGIN, TokenRecord};

@@ -1,0 +1,308 @@
+//! Tokens, logins and answered requests, in the cluster's bucket for them: all that controllers know.
+
+use std::time::Duration;
+
+use actors::storage::{Storage, Stored};
+use async_nats::jetstream;
+use async_nats::jetstream::kv::{Operation as Written, Store};
+use async_nats::jetstream::message::PublishMessage;
+use bus_schemas::Tenant;
+use futures_util::TryStreamExt as _;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use warploom_cli::admin::Administrator;
+use warploom_cli::calendar::now_ms;
+
+use super::{Identity, Means, Operation, Role, Secret};
+use crate::problem::Problem;
+
+/// How long a link may be used.
+const LINK: Duration = Duration::from_secs(600);
+/// How long a login lasts.
+pub(crate) const LOGIN: Duration = Duration::from_secs(12 * 3_600);
+/// How long the answer to a request with an idempotency key is kept.
+const ANSWER: Duration = Duration::from_secs(24 * 3_600);
+/// Tokens there may be.
+const TOKENS: usize = 1_000;
+
+/// What is kept of a token or a login.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TokenRecord {
+    /// Of the secret.
+    pub(crate) digest: String,
+    /// Its name, for people.
+    pub(crate) name: String,
+    /// Its role.
+    pub(crate) role: Role,
+    /// The tenant of a tenant-admin.
+    #[serde(default)]
+    pub(crate) tenant: Option<Tenant>,
+    /// The operations that it is narrowed to.
+    #[serde(default)]
+    pub(crate) operations: Option<Vec<Operation>>,
+    /// When it was made, milliseconds since 1970.
+    pub(crate) created_ms: u64,
+    /// When it ends.
+    pub(crate) expires_ms: u64,
+}
+
+impl TokenRecord {
+    /// Who has its secret, at that moment.
+    fn identity(self, secret: &Secret, means: Means, now: u64) -> Option<Identity> {
+        (secret.is(&self.digest) && now < self.expires_ms).then(|| Identity {
+            id: secret.id.clone(),
+            name: self.name,
+            role: self.role,
+            tenant: self.tenant,
+            operations: self.operations,
+            expires_ms: self.expires_ms,
+            means,
+            csrf: secret.csrf(),
+        })
+    }
+}
+
+/// The answer to a request that came with an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// Of the request: another one may not come with the same key.
+    pub(crate) request: String,
+    /// Status and body, once it is answered.
+    pub(crate) answer: Option<(u16, String)>,
+}
+
+/// The bucket.
+#[derive(Clone)]
+pub(crate) struct AccessStore {
+    jetstream: jetstream::Context,
+    store: Store,
+}
+
+/// The broker does not do it.
+fn failed(error: impl std::fmt::Display) -> Problem {
+    let why = format!("the broker does not answer for tokens and logins ({error})");
+    anyhow::anyhow!(warploom_cli::exit::Unreachable(why)).into()
+}
+
+impl AccessStore {
+    /// Opens it, or makes it.
+    pub(crate) async fn open(administrator: &Administrator) -> Result<Self, Problem> {
+        let mut jetstream = jetstream::new(administrator.client().clone());
+        jetstream.set_timeout(administrator.patience());
+        let storage = Storage::new(jetstream.clone(), administrator.subjects());
+        let store = storage.bucket(Stored::Control).await.map_err(failed)?;
+        Ok(Self { jetstream, store })
+    }
+
+    /// Writes a value that goes by itself, over the one of that revision; 0 is none. Whether it was that
+    /// one.
+    async fn write(
+        &self,
+        key: &str,
+        value: &impl Serialize,
+        over: u64,
+        life: Duration,
+    ) -> Result<bool, Problem> {
+        let value =
+            serde_json::to_vec(value).map_err(|error| Problem::internal(error.to_string()))?;
+        let message = PublishMessage::build()
+            .payload(value.into())
+            .expected_last_subject_sequence(over)
+            .ttl(life);
+        let subject = format!("$KV.{}.{key}", self.store.name);
+        let sent = self.jetstream.send_publish(subject, message);
+        match sent.await.map_err(failed)?.await {
+            Ok(_) => Ok(true),
+            Err(error)
+                if error.kind() == jetstream::context::PublishErrorKind::WrongLastSequence =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// A value and its revision; none with the revision that a new one goes over.
+    async fn read<T: DeserializeOwned>(&self, key: &str) -> Result<(Option<T>, u64), Problem> {
+        let Some(entry) = self.store.entry(key).await.map_err(failed)? else {
+            return Ok((None, 0));
+        };
+        let value =
+            (entry.operation == Written::Put).then(|| serde_json::from_slice(&entry.value).ok());
+        Ok((value.flatten(), entry.revision))
+    }
+
+    /// A link that logs one browser in, once.
+    pub(crate) async fn link(&self) -> Result<Secret, Problem> {
+        let secret = Secret::random()?;
+        self.write(&format!("link.{}", secret.id), &secret.digest(), 0, LINK)
+            .await?;
+        Ok(secret)
+    }
+
+    /// Uses a link up; whether it was there. Of several that try it at once one does it.
+    pub(crate) async fn redeem(&self, secret: &Secret) -> Result<bool, Problem> {
+        let key = format!("link.{}", secret.id);
+        let (kept, revision) = self.read::<String>(&key).await?;
+        if !kept.is_some_and(|kept| secret.is(&kept)) {
+            return Ok(false);
+        }
+        Ok(self
+            .store
+            .delete_expect_revision(&key, Some(revision))
+            .await
+            .is_ok())
+    }
+
+    /// Logs somebody in as an operator; gives the cookie's secret.
+    pub(crate) async fn log_in(&self, name: &str) -> Result<Secret, Problem> {
+        let (secret, now) = (Secret::random()?, now_ms());
+        let record = TokenRecord {
+            digest: secret.digest(),
+            name: name.into(),
+            role: Role::Operator,
+            tenant: None,
+            operations: None,
+            created_ms: now,
+            expires_ms: now + LOGIN.as_millis() as u64,
+        };
+        self.write(&format!("login.{}", secret.id), &record, 0, LOGIN)
+            .await?;
+        Ok(secret)
+    }
+
+    /// Ends a login.
+    pub(crate) async fn log_out(&self, secret: &Secret) -> Result<(), Problem> {
+        self.store
+            .delete(format!("login.{}", secret.id))
+            .await
+            .map_err(failed)
+    }
+
+    /// Who has this secret.
+    pub(crate) async fn identity(
+        &self,
+        secret: &Secret,
+        means: Means,
+    ) -> Result<Option<Identity>, Problem> {
+        let kind = match means {
+            Means::Token => "token",
+            Means::Cookie => "login",
+        };
+        let (record, _) = self
+            .read::<TokenRecord>(&format!("{kind}.{}", secret.id))
+            .await?;
+        Ok(record.and_then(|record| record.identity(secret, means, now_ms())))
+    }
+
+    /// Keeps a new token.
+    pub(crate) async fn add_token(
+        &self,
+        secret: &Secret,
+        record: &TokenRecord,
+    ) -> Result<(), Problem> {
+        if self.tokens().await?.len() >= TOKENS {
+            return Err(Problem::conflict(format!(
+                "there are {TOKENS} tokens: remove some first"
+            )));
+        }
+        let life = Duration::from_millis(record.expires_ms.saturating_sub(record.created_ms));
+        self.write(&format!("token.{}", secret.id), record, 0, life)
+            .await?;
+        Ok(())
+    }
+
+    /// Writes a value that goes by itself, over whatever is there.
+    pub(crate) async fn renew(
+        &self,
+        key: &str,
+        value: &impl Serialize,
+        life: Duration,
+    ) -> Result<(), Problem> {
+        let (_, revision) = self.read::<serde_json::Value>(key).await?;
+        self.write(key, value, revision, life).await.map(drop)
+    }
+
+    /// Removes a value.
+    pub(crate) async fn remove(&self, key: &str) -> Result<(), Problem> {
+        self.store.delete(key).await.map_err(failed)
+    }
+
+    /// The values of all keys that begin like this.
+    pub(crate) async fn under<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<T>, Problem> {
+        let keys = self.store.keys().await.map_err(failed)?;
+        let keys: Vec<String> = keys.try_collect().await.map_err(failed)?;
+        let mut values = Vec::new();
+        for key in keys.iter().filter(|key| key.starts_with(prefix)) {
+            values.extend(self.read(key).await?.0);
+        }
+        Ok(values)
+    }
+
+    /// All tokens by id.
+    pub(crate) async fn tokens(&self) -> Result<Vec<(String, TokenRecord)>, Problem> {
+        let keys = self.store.keys().await.map_err(failed)?;
+        let keys: Vec<String> = keys.try_collect().await.map_err(failed)?;
+        let mut tokens = Vec::new();
+        for key in keys {
+            let Some(id) = key.strip_prefix("token.") else {
+                continue;
+            };
+            let (record, _) = self.read(&key).await?;
+            tokens.extend(record.map(|record| (id.to_owned(), record)));
+        }
+        tokens.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(tokens)
+    }
+
+    /// Removes a token; whether there was one.
+    pub(crate) async fn remove_token(&self, id: &str) -> Result<bool, Problem> {
+        let key = format!("token.{id}");
+        let (record, revision) = self.read::<TokenRecord>(&key).await?;
+        if record.is_none() {
+            return Ok(false);
+        }
+        Ok(self
+            .store
+            .delete_expect_revision(&key, Some(revision))
+            .await
+            .is_ok())
+    }
+
+    /// Begins a request that came with an idempotency key: none where it is new, else what is kept of it.
+    pub(crate) async fn begin(&self, key: &str, request: &str) -> Result<Option<Kept>, Problem> {
+        let kept = Kept {
+            request: request.into(),
+            answer: None,
+        };
+        let key = format!("once.{key}");
+        loop {
+            let (found, revision) = self.read::<Kept>(&key).await?;
+            match found {
+                Some(found) => return Ok(Some(found)),
+                None if self.write(&key, &kept, revision, ANSWER).await? => return Ok(None),
+                // Somebody else has just begun it.
+                None => {}
+            }
+        }
+    }
+
+    /// Keeps the answer of a request that was begun; none forgets it, for it may be tried again.
+    pub(crate) async fn answered(
+        &self,
+        key: &str,
+        request: &str,
+        answer: Option<(u16, String)>,
+    ) -> Result<(), Problem> {
+        let key = format!("once.{key}");
+        let (_, revision) = self.read::<Kept>(&key).await?;
+        if answer.is_none() {
+            return self.store.delete(&key).await.map_err(failed);
+        }
+        let kept = Kept {
+            request: request.into(),
+            answer,
+        };
+        self.write(&key, &kept, revision, ANSWER).await.map(drop)
+    }
+}

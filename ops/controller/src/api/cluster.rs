@@ -1,0 +1,100 @@
+//! The cluster as a whole: its leader, its stores, and whether grants are held.
+
+use axum::Json;
+use axum::extract::State;
+use bus_schemas::Status;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::cluster::Shared;
+use crate::http::extract::Sent;
+use crate::problem::Problem;
+
+/// The cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct ClusterModel {
+    /// Its name.
+    name: String,
+    /// The leader, 16 hexadecimal digits.
+    leader: String,
+    /// The leader's epoch.
+    epoch: u64,
+    /// Whether grants are held.
+    held: bool,
+    /// The last input.
+    input: u64,
+    /// Inputs recorded through this number.
+    recorded: u64,
+    /// The last position of the cluster's order, in this epoch.
+    global: u64,
+    /// What the broker keeps.
+    stores: Vec<StoreModel>,
+    /// The public key that evidence is signed with.
+    evidence_key: Option<String>,
+}
+
+/// A store of the broker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct StoreModel {
+    /// Its name, or that of what all of them share.
+    name: String,
+    /// Bytes in it.
+    bytes: u64,
+    /// Bytes that it may hold; null where that is not known.
+    max_bytes: Option<u64>,
+    /// What is wrong with it; null where nothing is.
+    alarm: Option<String>,
+}
+
+impl ClusterModel {
+    /// Of a status.
+    pub(crate) fn of(cluster: &crate::cluster::Cluster, status: &Status) -> Self {
+        let stores = status.stores.iter().map(|store| StoreModel {
+            name: store.name.clone(),
+            bytes: store.bytes,
+            max_bytes: Some(store.limit).filter(|limit| *limit > 0),
+            alarm: Some(store.alarm.clone()).filter(|alarm| !alarm.is_empty()),
+        });
+        Self {
+            name: cluster.administrator.subjects().cluster().to_string(),
+            leader: status.leader.to_string(),
+            epoch: status.epoch,
+            held: status.held,
+            input: status.input,
+            recorded: status.recorded,
+            global: status.global,
+            stores: stores.collect(),
+            evidence_key: cluster.evidence_key.clone(),
+        }
+    }
+}
+
+/// Shows the cluster.
+#[utoipa::path(get, path = "/api/v1/cluster", tag = "cluster",
+    extensions(("x-operation" = json!("cluster.read"))),
+    responses((status = 200, body = ClusterModel)))]
+pub(crate) async fn cluster(State(cluster): State<Shared>) -> Result<Json<ClusterModel>, Problem> {
+    let moment = cluster.moment().await?;
+    Ok(Json(ClusterModel::of(&cluster, &moment.status)))
+}
+
+/// Whether grants are held.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HoldModel {
+    /// Whether they are to be.
+    held: bool,
+}
+
+/// Holds all grants back, or lets them go.
+#[utoipa::path(put, path = "/api/v1/order/hold", tag = "order", request_body = HoldModel,
+    extensions(("x-operation" = json!("cluster.hold"))),
+    responses((status = 200, body = ClusterModel)))]
+pub(crate) async fn hold(
+    State(shared): State<Shared>,
+    Sent(hold): Sent<HoldModel>,
+) -> Result<Json<ClusterModel>, Problem> {
+    shared.administrator.hold(hold.held).await?;
+    shared.changed().await;
+    cluster(State(shared)).await
+}

@@ -1,0 +1,130 @@
+//! Positions of the order, as they end.
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Deserialize;
+use tokio::sync::watch;
+use utoipa::IntoParams;
+
+use super::stream::{Seat, Source, Woken, last, respond};
+use crate::api::order::{Only, only};
+use crate::cluster::Shared;
+use crate::feed::Follower;
+use crate::http::extract::{Asked, Who};
+use crate::position::At;
+use crate::problem::Problem;
+
+/// Positions that are written at once at most.
+const BATCH: usize = 512;
+/// What whoever reads too slowly is told last.
+const GONE: &[u8] = b"event: gone\ndata: {\"code\":\"E-API-GONE\"}\n\n";
+
+/// Which positions are told.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Watch {
+    /// Of this tenant only.
+    tenant: Option<String>,
+    /// Of this device only.
+    gpu: Option<u32>,
+}
+
+struct Positions {
+    seat: Seat,
+    follower: Follower,
+    news: watch::Receiver<u64>,
+    only: Only,
+    /// The number that is told next.
+    next: u64,
+    /// The place of the last that was not told, for it is none of those wanted.
+    passed: Option<At>,
+    over: bool,
+}
+
+impl Source for Positions {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(greeting) = self.seat.greeting() {
+            return Some(greeting);
+        }
+        while !self.over {
+            // Seen before the rows are read: what comes meanwhile is news.
+            self.news.mark_unchanged();
+            let Some(rows) = self.follower.from(self.next, BATCH) else {
+                self.over = true;
+                return Some(Bytes::from_static(GONE));
+            };
+            self.next += rows.len() as u64;
+            let (wanted, others): (Vec<_>, Vec<_>) = rows
+                .into_iter()
+                .partition(|told| self.only.has(&told.position));
+            if let Some(last) = others.last() {
+                self.passed = Some(last.at);
+            }
+            match &wanted[..] {
+                [] if others.is_empty() => {
+                    let news = async { self.news.changed().await.is_ok() };
+                    match self.seat.wait(news).await {
+                        Woken::News => {}
+                        Woken::Silence => return Some(self.silence()),
+                        Woken::End => return None,
+                    }
+                }
+                [] => {}
+                [told] => return Some(told.event.clone()),
+                several => {
+                    let events: Vec<&[u8]> = several.iter().map(|told| &*told.event).collect();
+                    return Some(events.concat().into());
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Positions {
+    /// A word where nothing is told: whoever goes on from here misses none of theirs.
+    fn silence(&mut self) -> Bytes {
+        match self.passed.take() {
+            Some(at) => format!("id: {at}\n\n").into(),
+            None => Bytes::from_static(b": still here\n\n"),
+        }
+    }
+}
+
+/// Positions of the order as they end: `event: position`, with `EPOCH.POSITION` as id and what
+/// `GET /api/v1/order` lists as data. `Last-Event-ID` goes on behind a position, and nothing is missed or
+/// told twice; without it, what ends from now on is told.
+#[utoipa::path(get, path = "/api/v1/events/order", tag = "events", params(Watch,
+    ("Last-Event-ID" = Option<String>, Header, description = "the id of the last event that was had")),
+    extensions(("x-operation" = json!("events.read"))),
+    responses((status = 200, description = "events", body = String, content_type = "text/event-stream"),
+        (status = 410, description = "what came behind is not kept any more",
+            body = Problem, content_type = "application/problem+json")))]
+pub(crate) async fn order_events(
+    State(cluster): State<Shared>,
+    who: Who,
+    Asked(watch): Asked<Watch>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let only = only(&who, watch.tenant.as_deref(), watch.gpu)?;
+    let (last, seat) = (last::<At>(&headers)?, Seat::take(&cluster)?);
+    let follower = cluster.order.begin(&cluster.administrator).await;
+    let next = match last {
+        Some(at) => follower.behind(at).ok_or_else(|| {
+            let oldest = follower.all().rows.first().map(|told| told.at.to_string());
+            Problem::gone(oldest)
+        })?,
+        None => follower.end(),
+    };
+    Ok(respond(Positions {
+        seat,
+        news: follower.news(),
+        follower,
+        only,
+        next,
+        passed: None,
+        over: false,
+    }))
+}

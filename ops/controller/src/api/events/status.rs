@@ -1,0 +1,97 @@
+//! The cluster's status, once a second.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+
+use super::stream::{Seat, Source, Woken, respond};
+use crate::access::{Identity, Operation, Scope};
+use crate::api::cluster::ClusterModel;
+use crate::api::tenants::{Figures, TenantModel};
+use crate::api::workers::WorkerModel;
+use crate::cluster::Shared;
+use crate::http::extract::Who;
+use crate::problem::Problem;
+
+/// Between two of them.
+const PERIOD: Duration = Duration::from_secs(1);
+
+struct Statuses {
+    seat: Seat,
+    cluster: Shared,
+    identity: Identity,
+    pause: Duration,
+}
+
+#[derive(Serialize)]
+struct StatusModel {
+    cluster: ClusterModel,
+    workers: Vec<WorkerModel>,
+    tenants: Vec<TenantModel>,
+}
+
+impl Source for Statuses {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(greeting) = self.seat.greeting() {
+            return Some(greeting);
+        }
+        let pause = std::mem::replace(&mut self.pause, PERIOD);
+        let due = async {
+            tokio::time::sleep(pause).await;
+            true
+        };
+        match self.seat.wait(due).await {
+            Woken::End => None,
+            Woken::News | Woken::Silence => Some(match self.status().await {
+                Ok(status) => {
+                    // Numbers and short texts always have a form in JSON.
+                    let data = serde_json::to_string(&status).unwrap_or_default();
+                    format!("event: status\ndata: {data}\n\n").into()
+                }
+                Err(problem) => {
+                    let data = serde_json::to_string(&problem).unwrap_or_default();
+                    format!("event: problem\ndata: {data}\n\n").into()
+                }
+            }),
+        }
+    }
+}
+
+impl Statuses {
+    async fn status(&self) -> Result<StatusModel, Problem> {
+        let moment = self.cluster.moment().await?;
+        let figures = Figures::of(&moment);
+        let view = &self.cluster.view;
+        let rows = view.tenants("", usize::MAX, |tenant| self.identity.sees(tenant));
+        let workers = match self.identity.scope(Operation::WorkersRead) {
+            Scope::All => WorkerModel::all(&moment),
+            _ => Vec::new(),
+        };
+        Ok(StatusModel {
+            cluster: ClusterModel::of(&self.cluster, &moment.status),
+            workers,
+            tenants: rows.iter().map(|row| figures.model(row)).collect(),
+        })
+    }
+}
+
+/// Cluster, workers and tenants once a second: `event: status`, without an id; `event: problem` where no
+/// leader answers.
+#[utoipa::path(get, path = "/api/v1/events/status", tag = "events",
+    extensions(("x-operation" = json!("events.read"))),
+    responses((status = 200, description = "events", body = String, content_type = "text/event-stream")))]
+pub(crate) async fn status_events(
+    State(cluster): State<Shared>,
+    who: Who,
+) -> Result<Response, Problem> {
+    let seat = Seat::take(&cluster)?;
+    Ok(respond(Statuses {
+        seat,
+        cluster,
+        identity: who.0,
+        pause: Duration::ZERO,
+    }))
+}

@@ -1,0 +1,101 @@
+//! A stream of events: bounded in number, never silent for long, and at an end when the controller stops.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use crate::cluster::Cluster;
+use crate::problem::Problem;
+
+/// How long a stream is silent at most: what lies between may forget a silent connection.
+const SILENCE: Duration = Duration::from_secs(15);
+/// The header by which whoever was cut off goes on.
+const LAST: &str = "last-event-id";
+
+/// A stream's place among those that there may be.
+pub(super) struct Seat {
+    _permit: OwnedSemaphorePermit,
+    stopping: watch::Receiver<bool>,
+    begun: bool,
+}
+
+/// What ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// There is news.
+    News,
+    /// It was silent for long.
+    Silence,
+    /// It is over.
+    End,
+}
+
+impl Seat {
+    /// Takes a place.
+    ///
+    /// # Errors
+    /// Where all are taken.
+    pub(super) fn take(cluster: &Cluster) -> Result<Self, Problem> {
+        let permit = Arc::clone(&cluster.streams).try_acquire_owned();
+        let permit = permit.map_err(|_| Problem::busy("as much watching as there may be"))?;
+        Ok(Self {
+            _permit: permit,
+            stopping: cluster.stopping.clone(),
+            begun: false,
+        })
+    }
+
+    /// Waits for news, which is false where none will come any more.
+    pub(super) async fn wait(&mut self, news: impl Future<Output = bool> + Send) -> Woken {
+        let stopping = async {
+            // Whoever tells lives as long as the process.
+            let _ = self.stopping.wait_for(|stopping| *stopping).await;
+        };
+        tokio::select! {
+            () = stopping => Woken::End,
+            comes = news => if comes { Woken::News } else { Woken::End },
+            () = tokio::time::sleep(SILENCE) => Woken::Silence,
+        }
+    }
+
+    /// A first word, once: whoever listens knows then that the stream is there.
+    pub(super) fn greeting(&mut self) -> Option<Bytes> {
+        let first = !std::mem::replace(&mut self.begun, true);
+        first.then(|| Bytes::from_static(b"retry: 1000\n: ok\n\n"))
+    }
+}
+
+/// Where events come from.
+pub(super) trait Source: Send + 'static {
+    /// The next of them, rendered; none where it is over.
+    fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
+}
+
+/// Answers with a stream of events.
+pub(super) fn respond(source: impl Source) -> Response {
+    let events = stream::unfold(source, |mut source| async move {
+        let event = source.next().await?;
+        Some((Ok::<_, Infallible>(event), source))
+    });
+    let kind = HeaderValue::from_static("text/event-stream");
+    let mut response = Body::from_stream(events).into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// Where whoever was cut off goes on; none where they begin.
+///
+/// # Errors
+/// Where the header is none that was told by us.
+pub(super) fn last<T: std::str::FromStr>(headers: &HeaderMap) -> Result<Option<T>, Problem> {
+    let text = headers.get(LAST).map(|text| text.to_str().unwrap_or("?"));
+    let text = text.filter(|text| !text.is_empty());
+    let last = text.map(str::parse).transpose();
+    last.map_err(|_| Problem::malformed("Last-Event-ID is none that these events have"))
+}

@@ -1,0 +1,193 @@
+//! The launch order: its positions, whether it is replayed to what the workers accepted, and its files.
+
+pub(crate) mod file;
+mod window;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue, header};
+use bus_schemas::Tenant;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use warploom_cli::record::{Format, of_cluster};
+
+use super::identity::visible;
+use crate::access::{Operation, Scope};
+use crate::cluster::Shared;
+use crate::http::extract::{Asked, Who};
+use crate::http::paging::limit;
+use crate::position::{At, Position};
+use crate::problem::Problem;
+pub(crate) use window::Only;
+use window::Window;
+
+/// Which positions.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OrderQuery {
+    /// Those behind this place (`EPOCH.POSITION`), the first of them.
+    #[param(example = "3.1742")]
+    after: Option<String>,
+    /// Those before this place, the last of them.
+    before: Option<String>,
+    /// How many at most, 1 to 1,000; 100 where nobody says.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Of this tenant only.
+    tenant: Option<String>,
+    /// Of this device only.
+    gpu: Option<u32>,
+}
+
+/// Positions of the order, by place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct OrderModel {
+    /// Those whose end is recorded.
+    items: Vec<Position>,
+    /// The oldest place of the record; null where it is empty.
+    oldest: Option<String>,
+    /// The newest.
+    newest: Option<String>,
+}
+
+/// Positions of one tenant, of one device, or of all, as far as whoever asks may see them.
+pub(crate) fn only(who: &Who, tenant: Option<&str>, gpu: Option<u32>) -> Result<Only, Problem> {
+    let tenant = tenant.map(str::parse::<Tenant>).transpose();
+    let tenant = tenant.map_err(|error| Problem::malformed(format!("query: tenant: {error}")))?;
+    if let Some(tenant) = &tenant {
+        visible(&who.0, tenant)?;
+    }
+    let tenant = match who.0.scope(Operation::OrderRead) {
+        Scope::All => tenant,
+        _ => who.0.tenant.clone(),
+    };
+    Ok(Only { tenant, gpu })
+}
+
+fn place(name: &str, text: Option<&String>) -> Result<Option<At>, Problem> {
+    let place = text.map(|text| text.parse::<At>()).transpose();
+    place.map_err(|why| Problem::malformed(format!("query: {name}: {why}")))
+}
+
+/// Lists positions of the order: the newest ones, or those around any recorded place.
+#[utoipa::path(get, path = "/api/v1/order", tag = "order", params(OrderQuery),
+    extensions(("x-operation" = json!("order.read"))),
+    responses((status = 200, body = OrderModel)))]
+pub(crate) async fn order(
+    State(cluster): State<Shared>,
+    who: Who,
+    Asked(asked): Asked<OrderQuery>,
+) -> Result<Json<OrderModel>, Problem> {
+    let window = Window {
+        after: place("after", asked.after.as_ref())?,
+        before: place("before", asked.before.as_ref())?,
+        limit: limit(asked.limit)?,
+        only: only(&who, asked.tenant.as_deref(), asked.gpu)?,
+    };
+    let follower = cluster.order.begin(&cluster.administrator).await;
+    let newest = follower.all();
+    let items = match window.of_newest(&newest) {
+        Some(items) => items,
+        None => {
+            let permit = cluster.replays.try_acquire();
+            let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
+            window.of_record(&cluster.administrator).await?
+        }
+    };
+    let place = |at: Option<At>| at.map(|at| at.to_string());
+    Ok(Json(OrderModel {
+        items,
+        oldest: place(newest.oldest),
+        newest: place(newest.rows.iter().map(|told| told.at).max()),
+    }))
+}
+
+/// What a verification found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct VerifiedModel {
+    /// Whether nothing disagrees.
+    ok: bool,
+    /// The order's digest.
+    digest: String,
+    /// Positions recomputed or adopted.
+    positions: u64,
+    /// Positions that were compared with a worker's chain or with what the record says of it.
+    compared: u64,
+    /// Positions taken from workers because their inputs died with a leader.
+    adopted: u64,
+    /// Positions that were accepted and that nothing tells.
+    skipped: u64,
+    /// Positions that went unrecorded, as the record itself says.
+    unrecorded: u64,
+    /// What disagrees.
+    disagreements: Vec<String>,
+}
+
+/// Recomputes the order from the record and compares it with the workers' chains.
+#[utoipa::path(post, path = "/api/v1/order/verify", tag = "order",
+    extensions(("x-operation" = json!("order.verify"))),
+    responses((status = 200, body = VerifiedModel)))]
+pub(crate) async fn verify(State(cluster): State<Shared>) -> Result<Json<VerifiedModel>, Problem> {
+    let permit = cluster.replays.try_acquire();
+    let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
+    let record = of_cluster(&cluster.administrator).await?;
+    let check = tokio::task::spawn_blocking(move || record.verify()).await;
+    let check = check.map_err(|error| Problem::internal(error.to_string()))?;
+    let disagreements = check.first.iter().map(|first| {
+        let (gpu, position, why) = (first.gpu, first.position, &first.why);
+        format!("gpu {gpu} position {position}: {why}")
+    });
+    Ok(Json(VerifiedModel {
+        ok: check.first.is_none(),
+        digest: check.digest.clone(),
+        positions: check.positions,
+        compared: check.compared,
+        adopted: check.adopted,
+        skipped: check.skipped,
+        unrecorded: check.gap_positions,
+        disagreements: disagreements.collect(),
+    }))
+}
+
+/// What is exported, and how.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ExportQuery {
+    /// `record` (can be replayed without a cluster), `csv` or `jsonl`; a record where nobody says.
+    #[param(example = "record")]
+    format: Option<String>,
+}
+
+/// The order as a file, as `warploom order export` writes it.
+#[utoipa::path(get, path = "/api/v1/order/export", tag = "order", params(ExportQuery),
+    extensions(("x-operation" = json!("order.export"))),
+    responses((status = 200, description = "the file", content(
+        (String = "text/csv"), (String = "application/jsonl"), ("application/octet-stream")))))]
+pub(crate) async fn export(
+    State(cluster): State<Shared>,
+    Asked(asked): Asked<ExportQuery>,
+) -> Result<([(HeaderName, HeaderValue); 2], Bytes), Problem> {
+    let (format, kind, name) = match asked.format.as_deref().unwrap_or("record") {
+        "record" => (Format::Record, "application/octet-stream", "order.record"),
+        "csv" => (Format::Csv, "text/csv", "order.csv"),
+        "jsonl" => (Format::Jsonl, "application/jsonl", "order.jsonl"),
+        other => {
+            let why = format!("query: format: {other:?} is none of record, csv, jsonl");
+            return Err(Problem::malformed(why));
+        }
+    };
+    let permit = cluster.replays.try_acquire();
+    let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
+    let record = of_cluster(&cluster.administrator).await?;
+    let written = tokio::task::spawn_blocking(move || file::write(record, format)).await;
+    let written = written.map_err(|error| Problem::internal(error.to_string()))??;
+    let disposition = format!("attachment; filename=\"{name}\"");
+    let disposition = HeaderValue::from_str(&disposition);
+    let disposition = disposition.unwrap_or(HeaderValue::from_static("attachment"));
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (header::CONTENT_DISPOSITION, disposition),
+    ];
+    Ok((headers, written.into()))
+}

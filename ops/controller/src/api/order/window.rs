@@ -1,0 +1,215 @@
+//! A window of the order: from what the controller keeps where that has all of it, else from the record.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::Tenant;
+use warploom_cli::admin::Administrator;
+use warploom_cli::record::{Followed, PositionRow, scan};
+
+use crate::feed::Newest;
+use crate::position::{At, Position};
+use crate::problem::Problem;
+
+/// Whose positions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Only {
+    /// Of this tenant.
+    pub(crate) tenant: Option<Tenant>,
+    /// Of this device.
+    pub(crate) gpu: Option<u32>,
+}
+
+impl Only {
+    /// Whether a position is one of them.
+    pub(crate) fn has(&self, position: &Position) -> bool {
+        let tenant = self.tenant.as_ref().map(Tenant::as_str);
+        tenant.is_none_or(|tenant| tenant == position.tenant)
+            && self.gpu.is_none_or(|gpu| gpu == position.gpu)
+    }
+}
+
+/// A window.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Window {
+    /// Behind this place.
+    pub(super) after: Option<At>,
+    /// Before this place.
+    pub(super) before: Option<At>,
+    /// So many at most: the first of those behind `after`, else the last.
+    pub(super) limit: usize,
+    /// Of these only.
+    pub(super) only: Only,
+}
+
+/// What is in a window, as it is filled.
+struct Filled<'w> {
+    window: &'w Window,
+    rows: BTreeMap<At, Position>,
+}
+
+impl Filled<'_> {
+    fn take(&mut self, at: At, position: impl FnOnce() -> Position) {
+        let Window {
+            after,
+            before,
+            limit,
+            only,
+        } = self.window;
+        let inside = after.is_none_or(|after| at > after) && before.is_none_or(|it| at < it);
+        if !inside {
+            return;
+        }
+        // What would be taken out again is not looked at.
+        let full = self.rows.len() >= *limit;
+        let beyond = match after {
+            Some(_) => self
+                .rows
+                .last_key_value()
+                .is_some_and(|(last, _)| at > *last),
+            None => self
+                .rows
+                .first_key_value()
+                .is_some_and(|(first, _)| at < *first),
+        };
+        if full && beyond {
+            return;
+        }
+        let position = position();
+        if !only.has(&position) {
+            return;
+        }
+        self.rows.insert(at, position);
+        if self.rows.len() > *limit {
+            match after {
+                Some(_) => self.rows.pop_last(),
+                None => self.rows.pop_first(),
+            };
+        }
+    }
+
+    fn finish(self) -> Vec<Position> {
+        self.rows.into_values().collect()
+    }
+}
+
+impl Window {
+    fn empty(&self) -> Filled<'_> {
+        Filled {
+            window: self,
+            rows: BTreeMap::new(),
+        }
+    }
+
+    /// Its positions from the newest ones; none where older ones may be in it.
+    pub(super) fn of_newest(&self, newest: &Newest) -> Option<Vec<Position>> {
+        let mut filled = self.empty();
+        for told in &newest.rows {
+            filled.take(told.at, || told.position.clone());
+        }
+        let complete = match (newest.dropped, self.after) {
+            (None, _) => true,
+            (Some(dropped), Some(after)) => after >= dropped,
+            (Some(dropped), None) => {
+                let first = filled.rows.first_key_value();
+                filled.rows.len() >= self.limit && first.is_some_and(|(first, _)| *first > dropped)
+            }
+        };
+        complete.then(|| filled.finish())
+    }
+
+    /// Its positions from the record, which is replayed for that.
+    pub(super) async fn of_record(
+        &self,
+        administrator: &Administrator,
+    ) -> Result<Vec<Position>, Problem> {
+        let mut filled = self.empty();
+        scan(administrator, |told| {
+            if let Followed::Ended { position, .. } = told {
+                let at = At {
+                    epoch: position.epoch,
+                    global: position.global,
+                };
+                filled.take(at, || Position::of(PositionRow::from(&*position), None));
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(filled.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::position::Told;
+
+    fn at(global: u64) -> At {
+        At { epoch: 1, global }
+    }
+
+    /// Positions as they ended, and what had to go.
+    fn newest(globals: &[u64], dropped: Option<u64>) -> Newest {
+        let told = globals.iter().map(|global| {
+            let row = PositionRow {
+                epoch: 1,
+                global: *global,
+                gpu: (*global % 2) as u32,
+                tenant: "chat".into(),
+                ..PositionRow::default()
+            };
+            Arc::new(Told::of(row, None))
+        });
+        Newest {
+            rows: told.collect(),
+            oldest: Some(at(1)),
+            dropped: dropped.map(at),
+        }
+    }
+
+    fn seen(window: &Window, newest: &Newest) -> Option<Vec<String>> {
+        let rows = window.of_newest(newest)?;
+        Some(rows.into_iter().map(|row| row.id).collect())
+    }
+
+    #[test]
+    fn a_window_is_the_first_behind_a_place_or_the_last_before_one() {
+        let all = newest(&[1, 3, 2, 5, 4, 6], None);
+        let window = |after, before, limit| Window {
+            after,
+            before,
+            limit,
+            only: Only::default(),
+        };
+        let of = |window: &Window| seen(window, &all).unwrap();
+        assert_eq!(of(&window(None, None, 2)), ["1.5", "1.6"]);
+        assert_eq!(of(&window(None, Some(at(4)), 2)), ["1.2", "1.3"]);
+        assert_eq!(of(&window(Some(at(1)), None, 2)), ["1.2", "1.3"]);
+        assert_eq!(of(&window(Some(at(1)), Some(at(3)), 9)), ["1.2"]);
+        let odd = Window {
+            only: Only {
+                tenant: None,
+                gpu: Some(1),
+            },
+            ..window(None, None, 2)
+        };
+        assert_eq!(of(&odd), ["1.3", "1.5"]);
+    }
+
+    #[test]
+    fn where_older_ones_may_be_in_it_the_record_is_asked() {
+        let some = newest(&[5, 7, 6, 8], Some(4));
+        let mut window = Window {
+            limit: 3,
+            ..Window::default()
+        };
+        assert_eq!(seen(&window, &some).unwrap(), ["1.6", "1.7", "1.8"]);
+        window.limit = 5;
+        assert_eq!(seen(&window, &some), None);
+        window.after = Some(at(4));
+        assert!(seen(&window, &some).is_some());
+        window.after = Some(at(3));
+        assert_eq!(seen(&window, &some), None);
+    }
+}

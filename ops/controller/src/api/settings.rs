@@ -1,0 +1,183 @@
+//! The cluster's settings, by which it orders.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use bus_schemas::ClusterSettings;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use warploom_cli::cluster_settings::{CLUSTER_SETTINGS, Chosen, ClusterSetting};
+use warploom_cli::commands;
+
+use crate::cluster::Shared;
+use crate::http::etag;
+use crate::http::extract::{Asked, Sent};
+use crate::problem::Problem;
+
+/// A setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct SettingModel {
+    /// Its name.
+    key: String,
+    /// Its value, as people write it.
+    value: String,
+    /// Its default.
+    default: String,
+    /// `default`, or `set`.
+    source: String,
+    /// What it does.
+    help: String,
+}
+
+/// All settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct SettingsModel {
+    /// Each.
+    items: Vec<SettingModel>,
+    /// The revision that an ETag names.
+    revision: u64,
+}
+
+/// What a setting is, and what it would be or is now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct ChangeModel {
+    /// The setting.
+    pub(crate) key: String,
+    /// What it was.
+    pub(crate) before: String,
+    /// What it is to be.
+    pub(crate) after: String,
+}
+
+/// Changes of settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct ChangesModel {
+    /// Those that differ.
+    pub(crate) changes: Vec<ChangeModel>,
+    /// Whether they were made.
+    pub(crate) applied: bool,
+}
+
+/// Changes to be made, all of them together or none.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettingsChangeModel {
+    /// By setting: its value as people write it; null is its default.
+    changes: BTreeMap<String, Option<String>>,
+}
+
+/// Whether to change anything.
+#[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct DryRun {
+    /// Says what would change, and changes nothing.
+    #[serde(default)]
+    pub(crate) dry_run: bool,
+}
+
+/// Every setting's value as people write it.
+fn shown(settings: &ClusterSettings) -> Result<BTreeMap<&'static str, String>, Problem> {
+    let values = serde_json::to_value(settings);
+    let values = values.map_err(|error| Problem::internal(error.to_string()))?;
+    let shown = CLUSTER_SETTINGS.iter();
+    Ok(shown
+        .map(|setting| (setting.key, setting.show(&values[setting.field])))
+        .collect())
+}
+
+fn model(chosen: &Chosen) -> Result<SettingsModel, Problem> {
+    let (now, usual) = (
+        shown(&chosen.settings()?)?,
+        shown(&ClusterSettings::default())?,
+    );
+    let items = CLUSTER_SETTINGS.iter().map(|setting| SettingModel {
+        key: setting.key.into(),
+        value: now[setting.key].clone(),
+        default: usual[setting.key].clone(),
+        source: match chosen.values.contains_key(setting.field) {
+            true => "set",
+            false => "default",
+        }
+        .into(),
+        help: setting.help.into(),
+    });
+    Ok(SettingsModel {
+        items: items.collect(),
+        revision: chosen.revision,
+    })
+}
+
+/// Lists settings.
+#[utoipa::path(get, path = "/api/v1/settings", tag = "settings",
+    extensions(("x-operation" = json!("settings.read"))),
+    responses((status = 200, body = SettingsModel)))]
+pub(crate) async fn settings(
+    State(cluster): State<Shared>,
+) -> Result<([(header::HeaderName, HeaderValue); 1], Json<SettingsModel>), Problem> {
+    let chosen = cluster.administrator.chosen().await?;
+    let tag = [(header::ETAG, etag::of_revision(chosen.revision))];
+    Ok((tag, Json(model(&chosen)?)))
+}
+
+/// Reads changes as people write them.
+fn read(
+    sent: SettingsChangeModel,
+) -> Result<Vec<(&'static ClusterSetting, Option<Value>)>, Problem> {
+    let changes = sent.changes.into_iter().map(|(key, text)| {
+        let setting = ClusterSetting::named(&key)?;
+        let value = text.map(|text| setting.parse(&text)).transpose()?;
+        Ok((setting, value))
+    });
+    Ok(changes.collect::<anyhow::Result<_>>()?)
+}
+
+/// Changes settings, or says what would change.
+#[utoipa::path(patch, path = "/api/v1/settings", tag = "settings", params(DryRun),
+    request_body = SettingsChangeModel,
+    extensions(("x-operation" = json!("settings.write"))),
+    responses((status = 200, body = ChangesModel)))]
+pub(crate) async fn change_settings(
+    State(cluster): State<Shared>,
+    Asked(DryRun { dry_run }): Asked<DryRun>,
+    headers: HeaderMap,
+    Sent(sent): Sent<SettingsChangeModel>,
+) -> Result<Json<ChangesModel>, Problem> {
+    let changes = read(sent)?;
+    let mut chosen = cluster.administrator.chosen().await?;
+    etag::matches(&headers, chosen.revision)?;
+    let before = shown(&chosen.settings()?)?;
+    let (revision, values) = (chosen.revision, chosen.values.clone());
+    let after = shown(&chosen.change(&changes)?)?;
+    let differ = before.into_iter().zip(after);
+    let differ = differ.filter(|((_, before), (_, after))| before != after);
+    let differ = differ.map(|((key, before), (_, after))| ChangeModel {
+        key: key.into(),
+        before,
+        after,
+    });
+    let differ: Vec<_> = differ.collect();
+    if dry_run {
+        return Ok(Json(ChangesModel {
+            changes: differ,
+            applied: false,
+        }));
+    }
+    let was = Chosen {
+        values,
+        revision,
+        at_ms: 0,
+    };
+    let made = cluster.administrator.replace_cluster(was, &changes).await?;
+    if made.is_none() {
+        return Err(Problem::changed());
+    }
+    commands::cluster::applied(&cluster.administrator).await?;
+    cluster.changed().await;
+    Ok(Json(ChangesModel {
+        changes: differ,
+        applied: true,
+    }))
+}

@@ -1,0 +1,307 @@
+//! Tenants: how they are set, what they have and how they do.
+
+mod model;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bus_schemas::{Tenant, TenantSettings};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use warploom_cli::commands::admission;
+
+use super::identity::visible;
+use super::settings::{ChangeModel, DryRun};
+use crate::cluster::{Cluster, Shared};
+use crate::http::etag;
+use crate::http::extract::{Asked, Named, Sent, Who};
+use crate::http::paging::{Page, Paged};
+use crate::problem::Problem;
+use crate::view::TenantRow;
+pub(crate) use model::{Figures, TenantChangeModel, TenantModel, TenantSettingsModel};
+
+/// A tenant and its ETag.
+type Tagged = ([(HeaderName, HeaderValue); 1], Json<TenantModel>);
+
+fn tagged(row: &TenantRow, figures: &Figures) -> Tagged {
+    let tag = [(header::ETAG, etag::of_revision(row.revision))];
+    (tag, Json(figures.model(row)))
+}
+
+/// A tenant that is there, to whoever may know.
+fn known(cluster: &Cluster, who: &Who, name: &str) -> Result<TenantRow, Problem> {
+    let missing = || Problem::missing(format_args!("tenant {name:?}"));
+    let tenant: Tenant = name.parse().map_err(|_| missing())?;
+    visible(&who.0, &tenant).map_err(|_| missing())?;
+    cluster.view.tenant(&tenant).ok_or_else(missing)
+}
+
+/// Lists tenants.
+#[utoipa::path(get, path = "/api/v1/tenants", tag = "tenants", params(Page),
+    extensions(("x-operation" = json!("tenants.read"))),
+    responses((status = 200, body = Paged<TenantModel>)))]
+pub(crate) async fn tenants(
+    State(cluster): State<Shared>,
+    who: Who,
+    Asked(page): Asked<Page>,
+) -> Result<Json<Paged<TenantModel>>, Problem> {
+    let (limit, after) = (page.limit()?, page.after.as_deref().unwrap_or_default());
+    let rows = cluster
+        .view
+        .tenants(after, limit + 1, |tenant| who.0.sees(tenant));
+    let figures = Figures::of(&cluster.moment().await?);
+    let models = rows.iter().map(|row| figures.model(row));
+    page.cut(models, |tenant| tenant.name.clone()).map(Json)
+}
+
+/// Shows a tenant.
+#[utoipa::path(get, path = "/api/v1/tenants/{tenant}", tag = "tenants",
+    params(("tenant" = String, Path, description = "its name")),
+    extensions(("x-operation" = json!("tenants.read"))),
+    responses((status = 200, body = TenantModel)))]
+pub(crate) async fn tenant(
+    State(cluster): State<Shared>,
+    who: Who,
+    Named(name): Named<String>,
+) -> Result<Tagged, Problem> {
+    let row = known(&cluster, &who, &name)?;
+    let figures = Figures::of(&cluster.moment().await?);
+    Ok(tagged(&row, &figures))
+}
+
+/// A tenant to be made.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+pub(crate) struct NewTenantModel {
+    /// Its name: 1 to 32 of a-z, 0-9 and '-', a letter first.
+    name: String,
+    /// What is not usual of it.
+    #[serde(flatten)]
+    settings: TenantChangeModel,
+}
+
+/// What would change of a tenant, and what the leader would say of all targets.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct TenantWhatIfModel {
+    /// Those that differ.
+    changes: Vec<ChangeModel>,
+    /// Whether targets could be met; null without a leader.
+    #[schema(value_type = Option<Vec<Object>>)]
+    admission: Option<serde_json::Value>,
+}
+
+async fn what_if(
+    cluster: &Cluster,
+    tenant: &Tenant,
+    before: &TenantSettings,
+    after: &TenantSettings,
+) -> TenantWhatIfModel {
+    let targets = admission::ask(&cluster.administrator, tenant, after).await;
+    TenantWhatIfModel {
+        changes: model::differences(before, after),
+        admission: targets.map(|targets| admission::as_json(&targets)),
+    }
+}
+
+/// Waits until whoever asks next sees it, and the leader orders by it; without a leader, the next one will.
+async fn applied(cluster: &Cluster, tenant: &Tenant, settings: &TenantSettings) {
+    cluster.view.knows(tenant, Some(settings)).await;
+    let administrator = &cluster.administrator;
+    let applied = administrator.tenant_applies(tenant, settings, administrator.glance());
+    if let Err(error) = applied.await {
+        tracing::info!(%tenant, "no leader orders by it yet: {error:#}");
+    }
+    cluster.changed().await;
+}
+
+/// Makes a tenant, with a login of its own where the broker is one that `up` started.
+#[utoipa::path(post, path = "/api/v1/tenants", tag = "tenants", params(DryRun),
+    request_body = NewTenantModel, extensions(("x-operation" = json!("tenants.write"))),
+    responses((status = 201, body = TenantModel), (status = 200, body = TenantWhatIfModel)))]
+pub(crate) async fn create_tenant(
+    State(cluster): State<Shared>,
+    Asked(DryRun { dry_run }): Asked<DryRun>,
+    Sent(new): Sent<NewTenantModel>,
+) -> Result<Response, Problem> {
+    let name = new.name.parse::<Tenant>();
+    let name = name.map_err(|error| Problem::invalid(format!("name: {error}")))?;
+    let usual = TenantSettings::default();
+    let settings = new.settings.over(usual.clone())?;
+    let exists = || Problem::conflict(format!("tenant {name} exists: change it with PATCH"));
+    if cluster.view.tenant(&name).is_some() {
+        return Err(exists());
+    }
+    if dry_run {
+        let what_if = what_if(&cluster, &name, &usual, &settings).await;
+        return Ok(Json(what_if).into_response());
+    }
+    let over = cluster.view.gone(&name);
+    let made = cluster.administrator.replace_tenant(&name, &settings, over);
+    made.await?.ok_or_else(exists)?;
+    cluster.administrator.give_login(&name).await?;
+    applied(&cluster, &name, &settings).await;
+    let row = cluster.view.tenant(&name).ok_or_else(Problem::changed)?;
+    let figures = Figures::of(&cluster.moment().await?);
+    Ok((StatusCode::CREATED, tagged(&row, &figures)).into_response())
+}
+
+/// Changes a tenant, or says what would change.
+#[utoipa::path(patch, path = "/api/v1/tenants/{tenant}", tag = "tenants", params(DryRun,
+    ("tenant" = String, Path, description = "its name")), request_body = TenantChangeModel,
+    extensions(("x-operation" = json!("tenants.write"))),
+    responses((status = 200, body = inline(ChangedTenantModel))))]
+pub(crate) async fn change_tenant(
+    State(cluster): State<Shared>,
+    who: Who,
+    Named(name): Named<String>,
+    Asked(DryRun { dry_run }): Asked<DryRun>,
+    headers: HeaderMap,
+    Sent(change): Sent<TenantChangeModel>,
+) -> Result<Response, Problem> {
+    let row = known(&cluster, &who, &name)?;
+    etag::matches(&headers, row.revision)?;
+    let settings = change.over(row.settings.clone())?;
+    if dry_run {
+        let what_if = what_if(&cluster, &row.name, &row.settings, &settings).await;
+        return Ok(Json(what_if).into_response());
+    }
+    set(&cluster, &row, settings).await
+}
+
+/// A tenant, or of a dry run what would change.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it stands for two answers in the document")]
+pub(crate) enum ChangedTenantModel {
+    /// The tenant.
+    Changed(TenantModel),
+    /// What would change.
+    WhatIf(TenantWhatIfModel),
+}
+
+/// Sets a tenant as it is to be, if nobody else has changed it meanwhile.
+async fn set(
+    cluster: &Cluster,
+    row: &TenantRow,
+    settings: TenantSettings,
+) -> Result<Response, Problem> {
+    let administrator = &cluster.administrator;
+    if settings != row.settings {
+        let made = administrator.replace_tenant(&row.name, &settings, row.revision);
+        made.await?.ok_or_else(Problem::changed)?;
+        applied(cluster, &row.name, &settings).await;
+    }
+    let row = cluster.view.tenant(&row.name);
+    let row = row.ok_or_else(Problem::changed)?;
+    let figures = Figures::of(&cluster.moment().await?);
+    Ok(tagged(&row, &figures).into_response())
+}
+
+/// Suspends a tenant, or resumes it.
+async fn suspended(cluster: &Cluster, who: &Who, name: &str, on: bool) -> Result<Tagged, Problem> {
+    let row = known(cluster, who, name)?;
+    let change = cluster.administrator.suspend(&row.name, on).await?;
+    cluster.view.knows(&row.name, Some(&change.settings)).await;
+    cluster.changed().await;
+    let row = known(cluster, who, name)?;
+    Ok(tagged(&row, &Figures::of(&cluster.moment().await?)))
+}
+
+/// Suspends a tenant: it gets no sessions, and nothing more of those that it has is granted.
+#[utoipa::path(post, path = "/api/v1/tenants/{tenant}/suspend", tag = "tenants",
+    params(("tenant" = String, Path, description = "its name")),
+    extensions(("x-operation" = json!("tenants.write"))),
+    responses((status = 200, body = TenantModel)))]
+pub(crate) async fn suspend_tenant(
+    State(cluster): State<Shared>,
+    who: Who,
+    Named(name): Named<String>,
+) -> Result<Tagged, Problem> {
+    suspended(&cluster, &who, &name, true).await
+}
+
+/// Resumes a tenant that was suspended: its sessions go on where they stood.
+#[utoipa::path(post, path = "/api/v1/tenants/{tenant}/resume", tag = "tenants",
+    params(("tenant" = String, Path, description = "its name")),
+    extensions(("x-operation" = json!("tenants.write"))),
+    responses((status = 200, body = TenantModel)))]
+pub(crate) async fn resume_tenant(
+    State(cluster): State<Shared>,
+    who: Who,
+    Named(name): Named<String>,
+) -> Result<Tagged, Problem> {
+    suspended(&cluster, &who, &name, false).await
+}
+
+/// Whether to end what is in the way.
+#[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Force {
+    /// Ends the tenant's sessions first.
+    #[serde(default)]
+    force: bool,
+}
+
+/// What has gone with a tenant.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub(crate) struct RemovedTenantModel {
+    /// Its sessions that were ended.
+    ended: u64,
+    /// Whether its login was removed: not where the broker is somebody else's.
+    login: bool,
+}
+
+/// Removes a tenant, and its login where the broker is one that `up` started. What it used stays in the
+/// accounts.
+#[utoipa::path(delete, path = "/api/v1/tenants/{tenant}", tag = "tenants", params(Force,
+    ("tenant" = String, Path, description = "its name")),
+    extensions(("x-operation" = json!("tenants.write"))),
+    responses((status = 200, body = RemovedTenantModel)))]
+pub(crate) async fn remove_tenant(
+    State(cluster): State<Shared>,
+    who: Who,
+    Named(name): Named<String>,
+    Asked(Force { force }): Asked<Force>,
+    headers: HeaderMap,
+) -> Result<Json<RemovedTenantModel>, Problem> {
+    let row = known(&cluster, &who, &name)?;
+    etag::matches(&headers, row.revision)?;
+    let removed = cluster
+        .administrator
+        .remove_tenant(&row.name, force)
+        .await?;
+    cluster.view.knows(&row.name, None).await;
+    cluster.changed().await;
+    Ok(Json(RemovedTenantModel {
+        ended: removed.ended as u64,
+        login: removed.login,
+    }))
+}
+
+/// A login that was renewed.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct RenewedLoginModel {
+    /// Its user name, as before.
+    user: String,
+    /// The file on the broker's host that has the new password.
+    credentials: String,
+}
+
+/// Gives a tenant's login a new password: the old one opens nothing more, and connections that were made with
+/// it are closed.
+#[utoipa::path(post, path = "/api/v1/tenants/{tenant}/login", tag = "tenants",
+    params(("tenant" = String, Path, description = "its name")),
+    extensions(("x-operation" = json!("tenants.login"))),
+    responses((status = 200, body = RenewedLoginModel)))]
+pub(crate) async fn renew_login(
+    State(cluster): State<Shared>,
+    who: Who,
+    Named(name): Named<String>,
+) -> Result<Json<RenewedLoginModel>, Problem> {
+    let row = known(&cluster, &who, &name)?;
+    let renewed = cluster.administrator.renew_login(&row.name).await?;
+    Ok(Json(RenewedLoginModel {
+        user: renewed.user,
+        credentials: renewed.credentials.display().to_string(),
+    }))
+}

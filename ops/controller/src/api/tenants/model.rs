@@ -1,0 +1,336 @@
+//! A tenant as the interface tells it, and changes of it.
+
+use std::collections::HashMap;
+
+use bus_schemas::{Allowance, Groups, Place, SessionId, Tenant, TenantSettings, TenantStatus};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::api::settings::ChangeModel;
+use crate::cluster::Moment;
+use crate::problem::Problem;
+use crate::view::TenantRow;
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct TenantModel {
+    /// Its name.
+    pub(crate) name: String,
+    /// How it is set.
+    settings: TenantSettingsModel,
+    /// Open sessions.
+    sessions: u64,
+    /// Ops queued and not granted.
+    queued: u64,
+    /// Ops granted in this epoch.
+    granted: u64,
+    /// How its requests do; null where none was done under this leader.
+    attainment: Option<AttainmentModel>,
+    /// Its memory on all devices together.
+    memory: TenantMemoryModel,
+}
+
+/// How a tenant is set. 0 is no limit, or what the cluster's settings say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct TenantSettingsModel {
+    /// 0 (highest) to 4.
+    priority: u8,
+    /// Share within the priority, 1 to 1000.
+    weight: u32,
+    /// Device memory that it may hold on one device, bytes.
+    quota: u64,
+    /// Sessions at a time.
+    sessions: u32,
+    /// Charged work that may be granted and not done, nanoseconds.
+    outstanding_ns: u64,
+    /// Percent of each device's time that it may use.
+    cap: u8,
+    /// What 99 of 100 requests are to stay within, nanoseconds.
+    slo_ns: u64,
+    /// Groups of workers that its sessions go to; none is every one that is not exclusive.
+    groups: Vec<String>,
+    /// Device addresses of its sessions on one device, bytes.
+    addresses: u64,
+    /// What module images of its sessions may take on one worker, bytes.
+    modules: u64,
+    /// What its sessions may have staged on one worker, bytes.
+    staged: u64,
+    /// Whether the memory of its sessions may be swapped out.
+    swap: bool,
+    /// Whether it is suspended.
+    suspended: bool,
+}
+
+/// How a tenant's requests do, of the last minute.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct AttainmentModel {
+    /// The target, nanoseconds; 0 is none.
+    target_ns: u64,
+    /// The 99th percentile, nanoseconds; null where there was no request.
+    p99_ns: Option<u64>,
+    /// The share within the target; null without one, or without requests.
+    attained: Option<f64>,
+    /// Requests.
+    requests: u64,
+    /// Of those, such as took no longer than the target.
+    within: u64,
+    /// Seconds for which they are counted.
+    counted_s: f64,
+}
+
+/// A tenant's memory on all devices together, bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
+pub(crate) struct TenantMemoryModel {
+    /// What its sessions have allocated.
+    held: u64,
+    /// What of it is charged: on a device, and not shared.
+    resident: u64,
+    /// What of it is swapped out.
+    swapped: u64,
+    /// What of it is stored once for several.
+    saved: u64,
+    /// What it may still allocate.
+    free: u64,
+    /// What it may hold.
+    total: u64,
+    /// The part of the last second in which its launches ran, of the busiest device.
+    busy: f64,
+}
+
+/// What is to be changed of a tenant; what is not there stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct TenantChangeModel {
+    /// 0 (highest) to 4.
+    #[schema(maximum = 4)]
+    priority: Option<u8>,
+    /// Share within the priority.
+    #[schema(minimum = 1, maximum = 1000)]
+    weight: Option<u32>,
+    /// Device memory per device, bytes; 0 is the device's capacity.
+    quota: Option<u64>,
+    /// Sessions at a time; 0 is what the cluster's settings say.
+    sessions: Option<u32>,
+    /// Charged work granted and not done, nanoseconds; 0 is no bound.
+    outstanding_ns: Option<u64>,
+    /// Percent of each device's time; 0 is no cap.
+    #[schema(maximum = 100)]
+    cap: Option<u8>,
+    /// The target of 99 of 100 requests, nanoseconds; 0 is none.
+    slo_ns: Option<u64>,
+    /// Groups of workers; none is every one that is not exclusive.
+    groups: Option<Vec<String>>,
+    /// Device addresses per device, bytes; 0 is what the cluster's settings say.
+    addresses: Option<u64>,
+    /// What module images may take on a worker, bytes; 0 is what the cluster's settings say.
+    modules: Option<u64>,
+    /// What may be staged on a worker, bytes; 0 is what the cluster's settings say.
+    staged: Option<u64>,
+    /// Whether memory may be swapped out.
+    swap: Option<bool>,
+    /// Whether it is suspended.
+    suspended: Option<bool>,
+}
+
+impl TenantChangeModel {
+    /// The settings with these changes.
+    pub(crate) fn over(self, mut settings: TenantSettings) -> Result<TenantSettings, Problem> {
+        let invalid = |what: &str| Err(Problem::invalid(what));
+        if self.priority.is_some_and(|priority| priority > 4) {
+            return invalid("priority is 0 (highest) to 4");
+        }
+        if self
+            .weight
+            .is_some_and(|weight| !(1..=1000).contains(&weight))
+        {
+            return invalid("weight is 1 to 1000");
+        }
+        if self.cap.is_some_and(|cap| cap > 100) {
+            return invalid("cap is 0 to 100 percent");
+        }
+        if let Some(names) = self.groups {
+            let names = names.iter().map(|name| name.parse::<Tenant>());
+            let names = names.collect::<Result<Vec<_>, _>>();
+            let names = names.map_err(|error| Problem::invalid(format!("groups: {error}")))?;
+            let groups = Groups::new(names);
+            let Some(groups) = groups else {
+                return invalid("these are too many groups");
+            };
+            settings.groups = groups;
+        }
+        let allowance = |bytes: u64| match bytes {
+            0 => Allowance::NONE,
+            bytes => Allowance::of(bytes),
+        };
+        let modules = self.modules.map(allowance);
+        let staged = self.staged.map(allowance);
+        settings.priority = self.priority.unwrap_or(settings.priority);
+        settings.weight = self.weight.unwrap_or(settings.weight);
+        settings.quota = self.quota.unwrap_or(settings.quota);
+        settings.sessions = self.sessions.unwrap_or(settings.sessions);
+        settings.outstanding_ns = self.outstanding_ns.unwrap_or(settings.outstanding_ns);
+        settings.cap = self.cap.unwrap_or(settings.cap);
+        settings.slo_ns = self.slo_ns.unwrap_or(settings.slo_ns);
+        settings.addresses = self.addresses.unwrap_or(settings.addresses);
+        settings.modules = modules.unwrap_or(settings.modules);
+        settings.staged = staged.unwrap_or(settings.staged);
+        settings.swap = self.swap.unwrap_or(settings.swap);
+        settings.suspended = self.suspended.unwrap_or(settings.suspended);
+        Ok(settings)
+    }
+}
+
+impl From<&TenantSettings> for TenantSettingsModel {
+    fn from(settings: &TenantSettings) -> Self {
+        let bytes = |allowance: Allowance| match allowance.is_none() {
+            true => 0,
+            false => allowance.bytes(),
+        };
+        Self {
+            priority: settings.priority,
+            weight: settings.weight,
+            quota: settings.quota,
+            sessions: settings.sessions,
+            outstanding_ns: settings.outstanding_ns,
+            cap: settings.cap,
+            slo_ns: settings.slo_ns,
+            groups: settings.groups.names().map(str::to_owned).collect(),
+            addresses: settings.addresses,
+            modules: bytes(settings.modules),
+            staged: bytes(settings.staged),
+            swap: settings.swap,
+            suspended: settings.suspended,
+        }
+    }
+}
+
+/// Each setting that differs, by its name in the interface.
+pub(super) fn differences(before: &TenantSettings, after: &TenantSettings) -> Vec<ChangeModel> {
+    let fields = |settings: &TenantSettings| {
+        let model = serde_json::to_value(TenantSettingsModel::from(settings));
+        let model = model.unwrap_or_default();
+        let fields = model.as_object().cloned();
+        fields.unwrap_or_default()
+    };
+    let (before, after) = (fields(before), fields(after));
+    let differ = before
+        .into_iter()
+        .filter(|(key, value)| after.get(key) != Some(value));
+    let change = differ.map(|(key, value)| ChangeModel {
+        after: after.get(&key).map(ToString::to_string).unwrap_or_default(),
+        before: value.to_string(),
+        key,
+    });
+    change.collect()
+}
+
+/// What is counted of all tenants at a moment.
+pub(crate) struct Figures {
+    status: HashMap<Tenant, TenantStatus>,
+    memory: HashMap<Tenant, TenantMemoryModel>,
+}
+
+impl Figures {
+    /// Of a moment.
+    pub(crate) fn of(moment: &Moment) -> Self {
+        let tenants = moment.status.tenants.iter();
+        let status = tenants.map(|tenant| (tenant.tenant.clone(), tenant.clone()));
+        let mut memory: HashMap<Tenant, TenantMemoryModel> = HashMap::new();
+        for said in moment
+            .memory
+            .iter()
+            .filter_map(|device| device.said.as_ref())
+        {
+            let places = said.swap.iter().flat_map(|swap| &swap.sessions);
+            let places: HashMap<SessionId, Place> =
+                places.map(|row| (row.session, row.place)).collect();
+            for row in &said.tenants {
+                let sum = memory.entry(row.tenant.clone()).or_default();
+                sum.held += row.held;
+                sum.resident += row.resident;
+                sum.free = sum.free.saturating_add(row.free);
+                sum.total = sum.total.saturating_add(row.total);
+                sum.busy = sum.busy.max(f64::from(row.busy_ppm) / 1e6);
+            }
+            for session in &said.sessions {
+                if places.get(&session.session) == Some(&Place::Out) {
+                    memory.entry(session.tenant.clone()).or_default().swapped += session.held;
+                }
+            }
+        }
+        for sum in memory.values_mut() {
+            sum.saved = sum.held.saturating_sub(sum.resident + sum.swapped);
+        }
+        Self {
+            status: status.collect(),
+            memory,
+        }
+    }
+
+    /// A tenant with its figures.
+    pub(crate) fn model(&self, row: &TenantRow) -> TenantModel {
+        let status = self.status.get(&row.name);
+        let count = |of: fn(&TenantStatus) -> u64| status.map_or(0, of);
+        TenantModel {
+            name: row.name.to_string(),
+            settings: (&row.settings).into(),
+            sessions: count(|it| it.sessions),
+            queued: count(|it| it.queued),
+            granted: count(|it| it.granted),
+            attainment: status.and_then(attainment),
+            memory: self.memory.get(&row.name).cloned().unwrap_or_default(),
+        }
+    }
+}
+
+fn attainment(tenant: &TenantStatus) -> Option<AttainmentModel> {
+    let counted = tenant.attainment.as_ref()?;
+    let (target, any) = (tenant.settings.slo_ns, counted.requests > 0);
+    let share = counted.within as f64 / counted.requests.max(1) as f64;
+    Some(AttainmentModel {
+        target_ns: target,
+        p99_ns: any.then_some(counted.p99_ns),
+        attained: (any && target > 0).then_some(share),
+        requests: counted.requests,
+        within: counted.within,
+        counted_s: counted.counted_ns as f64 / 1e9,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_named_stays_and_what_differs_is_told() {
+        let before = TenantSettings {
+            cap: 40,
+            ..TenantSettings::default()
+        };
+        let change: TenantChangeModel =
+            serde_json::from_str(r#"{"priority":0,"groups":["batch"],"modules":1048576}"#).unwrap();
+        let after = change.over(before.clone()).unwrap();
+        assert_eq!((after.priority, after.cap, after.weight), (0, 40, 1));
+        let keys: Vec<_> = differences(&before, &after)
+            .into_iter()
+            .map(|change| change.key)
+            .collect();
+        assert_eq!(keys, ["groups", "modules", "priority"]);
+        assert!(differences(&after, &after).is_empty());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for bad in [
+            r#"{"priority":5}"#,
+            r#"{"weight":0}"#,
+            r#"{"cap":101}"#,
+            r#"{"groups":["No Name"]}"#,
+        ] {
+            let change: TenantChangeModel = serde_json::from_str(bad).unwrap();
+            let refused = change.over(TenantSettings::default());
+            assert_eq!(refused.unwrap_err().status().as_u16(), 422, "{bad}");
+        }
+        assert!(serde_json::from_str::<TenantChangeModel>(r#"{"prio":1}"#).is_err());
+    }
+}

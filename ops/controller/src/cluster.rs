@@ -1,0 +1,141 @@
+//! The cluster as the controller sees it: status and memory, asked once for all who want to know within a
+//! moment, and the tenants and settings as the state bucket has them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bus_schemas::Status;
+use tokio::sync::{Mutex, Semaphore, watch};
+use warploom_cli::admin::{Administrator, DeviceMemory};
+
+use crate::access::{AccessStore, Identities, Limiter};
+use crate::feed::OrderFeed;
+use crate::prices::Prices;
+use crate::problem::Problem;
+use crate::view::View;
+
+/// How old a status may be that somebody is told.
+const FRESH: Duration = Duration::from_millis(100);
+/// Secrets that the broker is asked for at a time.
+const LOOKUPS: usize = 32;
+/// Streams of events at a time.
+const STREAMS: usize = 1_024;
+
+/// Status and memory of one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Moment {
+    /// The leader's word.
+    pub(crate) status: Arc<Status>,
+    /// The workers'.
+    pub(crate) memory: Arc<Vec<DeviceMemory>>,
+}
+
+/// What all requests share.
+pub(crate) struct Cluster {
+    /// The connection.
+    pub(crate) administrator: Arc<Administrator>,
+    /// Tokens and logins.
+    pub(crate) access: AccessStore,
+    /// Tenants and settings.
+    pub(crate) view: View,
+    /// Positions of the order.
+    pub(crate) order: OrderFeed,
+    /// Requests of those who are known.
+    pub(crate) requests: Limiter,
+    /// Requests of those who are not.
+    pub(crate) strangers: Limiter,
+    /// Secrets that the broker is asked for at a time.
+    pub(crate) lookups: Semaphore,
+    /// Replays and exports at a time: each reads the whole record.
+    pub(crate) replays: Semaphore,
+    /// Streams of events at a time.
+    pub(crate) streams: Arc<Semaphore>,
+    /// Identities that were looked up just now.
+    pub(crate) identities: Identities,
+    /// Completes when the controller is told to stop.
+    pub(crate) stopping: watch::Receiver<bool>,
+    /// Whether programs may change things through the Model Context Protocol.
+    pub(crate) mcp_changes: bool,
+    /// The public key that evidence is signed with, where the credentials name one.
+    pub(crate) evidence_key: Option<String>,
+    /// Whether browsers are to use https.
+    pub(crate) secure: bool,
+    /// What credits cost.
+    pub(crate) prices: Option<Prices>,
+    moment: Mutex<Option<(Instant, Moment)>>,
+}
+
+/// As handlers have it.
+pub(crate) type Shared = Arc<Cluster>;
+
+/// What a controller is made of, beside its connection.
+pub(crate) struct Parts {
+    pub(crate) access: AccessStore,
+    pub(crate) view: View,
+    pub(crate) stopping: watch::Receiver<bool>,
+    pub(crate) options: Options,
+}
+
+/// What is chosen when a controller starts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Options {
+    /// The public key that evidence is signed with, where the credentials name one.
+    pub(crate) evidence_key: Option<String>,
+    /// Whether browsers are to use https.
+    pub(crate) secure: bool,
+    /// What credits cost.
+    pub(crate) prices: Option<Prices>,
+    /// Whether programs may change things through the Model Context Protocol.
+    pub(crate) mcp_changes: bool,
+}
+
+impl Cluster {
+    /// Of these parts.
+    pub(crate) fn new(administrator: Arc<Administrator>, parts: Parts) -> Self {
+        Self {
+            administrator,
+            access: parts.access,
+            view: parts.view,
+            order: OrderFeed::default(),
+            requests: Limiter::new(4_000, 2_000),
+            strangers: Limiter::new(40, 10),
+            lookups: Semaphore::new(LOOKUPS),
+            replays: Semaphore::new(1),
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            identities: Identities::default(),
+            stopping: parts.stopping,
+            mcp_changes: parts.options.mcp_changes,
+            evidence_key: parts.options.evidence_key,
+            secure: parts.options.secure,
+            prices: parts.options.prices,
+            moment: Mutex::new(None),
+        }
+    }
+
+    /// Status and memory of this moment, or of one just before.
+    pub(crate) async fn moment(&self) -> Result<Moment, Problem> {
+        // Who comes while it is asked waits for the same answer.
+        let mut kept = self.moment.lock().await;
+        if let Some((at, moment)) = kept.as_ref()
+            && at.elapsed() < FRESH
+        {
+            return Ok(moment.clone());
+        }
+        let status = self
+            .administrator
+            .status(self.administrator.glance())
+            .await?;
+        let memory = self.administrator.memory(&status).await;
+        let moment = Moment {
+            status: Arc::new(status),
+            memory: Arc::new(memory),
+        };
+        *kept = Some((Instant::now(), moment.clone()));
+        Ok(moment)
+    }
+
+    /// What was known is not true any more: somebody has changed it.
+    pub(crate) async fn changed(&self) {
+        *self.moment.lock().await = None;
+    }
+}

@@ -1,0 +1,289 @@
+//! Positions of the launch order as they end: the record is followed once for all who watch, and the newest
+//! positions are kept, so that whoever was cut off goes on where they were.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use warploom_cli::admin::Administrator;
+use warploom_cli::record::{Followed, PositionRow, follow};
+
+use crate::position::{At, Told};
+
+/// Positions that are kept.
+const KEPT: usize = 50_000;
+/// Before the record is followed anew, where that failed.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The newest positions. They end in another order than they were granted in: each has a number by which it
+/// is told, and goes on being known by its place.
+#[derive(Debug, Default)]
+struct Ring {
+    rows: VecDeque<Arc<Told>>,
+    /// The number of the first of them.
+    first: u64,
+    /// The oldest place that was ever told.
+    oldest: Option<At>,
+    /// The newest place that is not kept any more.
+    dropped: Option<At>,
+}
+
+impl Ring {
+    fn push(&mut self, told: Arc<Told>) {
+        if self.rows.len() >= KEPT
+            && let Some(first) = self.rows.pop_front()
+        {
+            self.dropped = self.dropped.max(Some(first.at));
+            self.first += 1;
+        }
+        self.oldest = Some(self.oldest.map_or(told.at, |oldest| oldest.min(told.at)));
+        self.rows.push_back(told);
+    }
+
+    /// The number behind the newest.
+    fn end(&self) -> u64 {
+        self.first + self.rows.len() as u64
+    }
+
+    /// The number behind a position, if it is still there.
+    fn behind(&self, at: At) -> Option<u64> {
+        let found = self.rows.iter().rposition(|told| told.at == at)?;
+        Some(self.first + found as u64 + 1)
+    }
+
+    /// Rows from a number on; none where they are not there any more.
+    fn from(&self, number: u64, most: usize) -> Option<Vec<Arc<Told>>> {
+        let skipped = number.checked_sub(self.first)? as usize;
+        let rows = self.rows.iter().skip(skipped).take(most);
+        Some(rows.cloned().collect())
+    }
+}
+
+/// What has been read of a record that is followed from its beginning.
+#[derive(Debug)]
+enum Reading {
+    /// Not all of what there was: what was told before is in it, up to this place.
+    Known(At, Box<Ring>),
+    /// All that comes is news.
+    News,
+}
+
+impl Reading {
+    /// A reading of the record from its beginning, where so much was told before.
+    fn new(ring: &Ring) -> Self {
+        let last = ring.rows.back();
+        last.map_or(Self::News, |told| Self::Known(told.at, Box::default()))
+    }
+
+    fn take(&mut self, told: Arc<Told>, ring: &mut Ring) {
+        let Self::Known(last, read) = self else {
+            return ring.push(told);
+        };
+        if told.at == *last {
+            *self = Self::News;
+            return;
+        }
+        read.push(told);
+    }
+
+    /// Everything there was has been read.
+    fn whole(&mut self, ring: &mut Ring) {
+        if let Self::Known(_, read) = std::mem::replace(self, Self::News) {
+            // Under numbers that nobody has had.
+            let first = ring.end() + 1 + read.first;
+            *ring = Ring { first, ..*read };
+        }
+    }
+}
+
+/// The positions, and how whoever watches hears of news.
+#[derive(Default)]
+pub(crate) struct OrderFeed {
+    begun: OnceLock<Follower>,
+}
+
+/// The newest positions at a moment.
+pub(crate) struct Newest {
+    /// In the order in which they ended.
+    pub(crate) rows: Vec<Arc<Told>>,
+    /// The oldest place of the record.
+    pub(crate) oldest: Option<At>,
+    /// The newest place that is not among them any more.
+    pub(crate) dropped: Option<At>,
+}
+
+/// A way to the positions.
+#[derive(Clone)]
+pub(crate) struct Follower {
+    ring: Arc<Mutex<Ring>>,
+    news: watch::Receiver<u64>,
+    whole: watch::Receiver<bool>,
+}
+
+impl OrderFeed {
+    /// Follows the record from now on, if that is not done yet, and waits until all there is has been read.
+    pub(crate) async fn begin(&self, administrator: &Arc<Administrator>) -> Follower {
+        let follower = self.begun.get_or_init(|| start(Arc::clone(administrator)));
+        let follower = follower.clone();
+        let mut whole = follower.whole.clone();
+        // The sender lives as long as the process.
+        let _ = whole.wait_for(|whole| *whole).await;
+        follower
+    }
+}
+
+impl Follower {
+    fn see<T>(&self, look: impl FnOnce(&Ring) -> T) -> T {
+        look(&self.ring.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The number that news has.
+    pub(crate) fn end(&self) -> u64 {
+        self.see(Ring::end)
+    }
+
+    /// The number behind a position that somebody has had.
+    pub(crate) fn behind(&self, at: At) -> Option<u64> {
+        self.see(|ring| ring.behind(at))
+    }
+
+    /// Rows from a number on, so many at most; none where they are not kept any more.
+    pub(crate) fn from(&self, number: u64, most: usize) -> Option<Vec<Arc<Told>>> {
+        self.see(|ring| ring.from(number, most))
+    }
+
+    /// All that are kept, and what is known of the others.
+    pub(crate) fn all(&self) -> Newest {
+        self.see(|ring| Newest {
+            rows: ring.rows.iter().cloned().collect(),
+            oldest: ring.oldest,
+            dropped: ring.dropped,
+        })
+    }
+
+    /// Hears of news.
+    pub(crate) fn news(&self) -> watch::Receiver<u64> {
+        self.news.clone()
+    }
+}
+
+fn start(administrator: Arc<Administrator>) -> Follower {
+    let ring: Arc<Mutex<Ring>> = Arc::default();
+    let (tell, news) = watch::channel(0);
+    let (is_whole, whole) = watch::channel(false);
+    let follower = Follower {
+        ring: Arc::clone(&ring),
+        news,
+        whole,
+    };
+    tokio::spawn(async move {
+        loop {
+            let mut reading = Reading::new(&ring.lock().unwrap_or_else(PoisonError::into_inner));
+            let followed = follow(&administrator, |told| {
+                let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
+                match told {
+                    Followed::Ended {
+                        position,
+                        news_of_ms,
+                    } => {
+                        let row = PositionRow::from(&*position);
+                        let told = Arc::new(Told::of(row, news_of_ms));
+                        reading.take(told, &mut ring);
+                    }
+                    Followed::Whole => {
+                        reading.whole(&mut ring);
+                        is_whole.send_replace(true);
+                    }
+                }
+                let end = ring.end();
+                drop(ring);
+                tell.send_if_modified(|known| std::mem::replace(known, end) != end);
+                Ok(())
+            });
+            if let Err(error) = followed.await {
+                tracing::warn!("following the order: {error:#}");
+            }
+            // Whoever waits is told what there is.
+            is_whole.send_replace(true);
+            tokio::time::sleep(AGAIN).await;
+        }
+    });
+    follower
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(global: u64) -> Arc<Told> {
+        let row = PositionRow {
+            epoch: 3,
+            global,
+            ..PositionRow::default()
+        };
+        Arc::new(Told::of(row, None))
+    }
+
+    fn at(global: u64) -> At {
+        At { epoch: 3, global }
+    }
+
+    fn behind(ring: &Ring, global: u64) -> Option<Vec<u64>> {
+        let rows = ring.from(ring.behind(at(global))?, 9)?;
+        Some(rows.into_iter().map(|told| told.at.global).collect())
+    }
+
+    #[test]
+    fn who_was_cut_off_goes_on_behind_what_they_had_or_hears_that_it_is_gone() {
+        let mut ring = Ring::default();
+        for global in [1, 3, 2, 4] {
+            ring.push(told(global));
+        }
+        assert_eq!(
+            behind(&ring, 3),
+            Some(vec![2, 4]),
+            "in the order of their ends"
+        );
+        assert_eq!(behind(&ring, 4), Some(vec![]));
+        assert_eq!(behind(&ring, 7), None);
+        for global in 5..5 + KEPT as u64 {
+            ring.push(told(global));
+        }
+        assert_eq!(behind(&ring, 4), None);
+        assert!(ring.from(0, 1).is_none());
+    }
+
+    #[test]
+    fn a_record_that_is_read_again_tells_what_is_new_and_no_more() {
+        let mut ring = Ring::default();
+        for global in [1, 3, 2] {
+            ring.push(told(global));
+        }
+        let end = ring.end();
+        let mut reading = Reading::new(&ring);
+        for global in [1, 3, 2, 4, 5] {
+            reading.take(told(global), &mut ring);
+        }
+        reading.whole(&mut ring);
+        let news = ring.from(end, 9).unwrap();
+        let news: Vec<_> = news.iter().map(|told| told.at.global).collect();
+        assert_eq!(news, [4, 5]);
+    }
+
+    #[test]
+    fn a_record_that_lacks_what_was_told_is_told_anew_and_who_watched_begins_anew() {
+        let mut ring = Ring::default();
+        ring.push(told(1));
+        let end = ring.end();
+        let mut reading = Reading::new(&ring);
+        reading.take(told(7), &mut ring);
+        reading.whole(&mut ring);
+        assert!(
+            ring.from(end, 9).is_none(),
+            "what lies between is not known"
+        );
+        assert_eq!(ring.rows.len(), 1);
+        assert_eq!(ring.behind(at(1)), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! What requests bring, read with errors of ours.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::access::Identity;
+use crate::problem::Problem;
+
+/// Who asks.
+pub(crate) struct Who(pub(crate) Identity);
+
+impl<S: Send + Sync> FromRequestParts<S> for Who {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        // Nobody gets here without one; a path that forgot the gate gives nothing.
+        let identity = parts.extensions.get::<Identity>();
+        identity.cloned().map(Self).ok_or_else(Problem::login)
+    }
+}
+
+/// The query.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let query = Query::<T>::from_request_parts(parts, state).await;
+        let query = query.map_err(|error| Problem::malformed(format!("query: {error}")))?;
+        Ok(Self(query.0))
+    }
+}
+
+/// What the path names; what cannot be a name is the name of nothing.
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = Path::<T>::from_request_parts(parts, state).await;
+        let path = path.map_err(|_| Problem::missing("such thing"))?;
+        Ok(Self(path.0))
+    }
+}
+
+/// The body.
+pub(crate) struct Sent<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let body = Json::<Value>::from_request(request, state).await;
+        let Json(body) = body.map_err(refusal)?;
+        // A list of the fields in their order would be taken as well.
+        if !body.is_object() {
+            return Err(Problem::invalid("body: an object is expected"));
+        }
+        let body = serde_json::from_value(body);
+        let body = body.map_err(|error| Problem::invalid(format!("body: {error}")))?;
+        Ok(Self(body))
+    }
+}
+
+fn refusal(error: JsonRejection) -> Problem {
+    let why = format!("body: {}", error.body_text());
+    match error {
+        error if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+            Problem::of(StatusCode::UNSUPPORTED_MEDIA_TYPE, "E-API-TYPE", why)
+        }
+        error if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            Problem::of(StatusCode::PAYLOAD_TOO_LARGE, "E-API-SIZE", why)
+        }
+        _ => Problem::malformed(why),
+    }
+}

@@ -1,0 +1,275 @@
+//! The gate that every request of the interface goes through: who asks, whether that is too often, and
+//! whether their role may do it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use warploom_cli::calendar::now_ms;
+
+use super::rules::{Need, Rules};
+use crate::access::{Identity, Means, Scope, Secret};
+use crate::cluster::{Cluster, Shared};
+use crate::problem::Problem;
+
+/// The header that a browser's changes carry.
+pub(crate) const CSRF: &str = "x-csrf-token";
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// The gate.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) cluster: Shared,
+    pub(crate) rules: Arc<Rules>,
+}
+
+/// Lets a request through, or says why not.
+pub(crate) async fn gate(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    let path = request.extensions().get::<MatchedPath>();
+    let path = path.map_or("", MatchedPath::as_str).to_owned();
+    let Some(need) = gate.rules.need(request.method(), &path) else {
+        let methods = gate.rules.methods(&path);
+        let mut response = Problem::method(&methods).into_response();
+        if let Ok(methods) = HeaderValue::from_str(&methods) {
+            response.headers_mut().insert(header::ALLOW, methods);
+        }
+        return response;
+    };
+    if need != Need::Nothing {
+        let asking = Asking::of(&request, gate.cluster.secure);
+        match gate.pass(asking, need).await {
+            Ok(identity) => {
+                let (name, method) = (&identity.name, request.method());
+                tracing::info!(%name, %method, path, "request");
+                request.extensions_mut().insert(identity);
+            }
+            Err(problem) => return problem.into_response(),
+        }
+    }
+    next.run(request).await
+}
+
+/// What the gate looks at.
+struct Asking {
+    changes: bool,
+    peer: String,
+    secret: Option<(Secret, Means)>,
+    csrf: Option<HeaderValue>,
+}
+
+impl Asking {
+    fn of(request: &Request, secure: bool) -> Self {
+        let method = request.method();
+        let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        Self {
+            changes: !reads,
+            peer: peer(request),
+            secret: secret(request, secure),
+            csrf: request.headers().get(CSRF).cloned(),
+        }
+    }
+}
+
+impl Gate {
+    async fn pass(&self, asking: Asking, need: Need) -> Result<Identity, Problem> {
+        let identity = identify(&self.cluster, &asking).await?;
+        if asking.changes && identity.means == Means::Cookie {
+            let sent = asking.csrf.as_ref();
+            if sent.is_none_or(|sent| sent.as_bytes() != identity.csrf.as_bytes()) {
+                let why = "a browser's change needs the header X-CSRF-Token with the word of GET \
+                           /api/v1/me";
+                return Err(Problem::forbidden(why));
+            }
+        }
+        if let Need::Operation(operation) = need
+            && identity.scope(operation) == Scope::None
+        {
+            let (role, name) = (identity.role.name(), operation.name());
+            return Err(Problem::forbidden(format!(
+                "a login of role {role} may not do {name}: an operator, or a token that may, can"
+            )));
+        }
+        Ok(identity)
+    }
+}
+
+/// Who asks.
+async fn identify(cluster: &Cluster, asking: &Asking) -> Result<Identity, Problem> {
+    let (peer, now) = (&asking.peer, now_ms());
+    let Some((secret, means)) = &asking.secret else {
+        cluster.strangers.take(peer, now).map_err(Problem::rate)?;
+        return Err(Problem::login());
+    };
+    let digest = secret.digest();
+    let known = cluster.identities.get(&digest, now);
+    if let Some(known) = known.filter(|known| known.means == *means) {
+        let counted = cluster.requests.take(&secret.id, now);
+        counted.map_err(Problem::rate)?;
+        return Ok(known);
+    }
+    // Whoever guesses is slowed down, and not whoever shares their address: the broker is asked for so many
+    // at a time.
+    let looked_up = async {
+        let _place = cluster.lookups.acquire().await;
+        cluster.access.identity(secret, *means).await
+    };
+    let Some(identity) = looked_up.await? else {
+        cluster.strangers.take(peer, now).map_err(Problem::rate)?;
+        return Err(Problem::login());
+    };
+    cluster.identities.put(digest, identity.clone(), now);
+    Ok(identity)
+}
+
+/// The other end's address; of what comes from nowhere, none.
+pub(crate) fn peer(request: &Request) -> String {
+    let peer = request.extensions().get::<Peer>();
+    peer.map_or_else(String::new, |peer| peer.0.to_string())
+}
+
+/// The secret that a request brings, and by what means.
+pub(crate) fn secret(request: &Request, secure: bool) -> Option<(Secret, Means)> {
+    let headers = request.headers();
+    if let Some(token) = headers.get(header::AUTHORIZATION) {
+        let (scheme, word) = token.to_str().ok()?.split_once(' ')?;
+        let bearer = scheme.eq_ignore_ascii_case("bearer");
+        return Some((bearer.then(|| Secret::read(word.trim()))??, Means::Token));
+    }
+    let name = cookie_name(headers, request.uri(), secure);
+    let cookies = headers.get_all(header::COOKIE).into_iter();
+    let cookies = cookies.filter_map(|line| line.to_str().ok());
+    let mut pairs = cookies.flat_map(|line| line.split(';'));
+    let word = pairs.find_map(|pair| {
+        let (key, word) = pair.trim().split_once('=')?;
+        (key == name).then_some(word)
+    });
+    Some((Secret::read(word?)?, Means::Cookie))
+}
+
+/// The cookie's name. A browser sends those of one host to every port of it: each port has its own.
+pub(crate) fn cookie_name(headers: &HeaderMap, uri: &Uri, secure: bool) -> String {
+    if secure {
+        return "__Host-wl".into();
+    }
+    let host = headers.get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok()).or(uri.host());
+    let port = host.and_then(|host| host.rsplit_once(':'));
+    let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
+    format!("wl-{}", port.unwrap_or(80))
+}
+
+/// Hosts by which a controller without https is called: a page elsewhere whose name leads here is none.
+fn is_local(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
+        match port.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => name,
+            false => host,
+        }
+    });
+    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+/// What every answer carries, and the refusal of other names than this host's.
+pub(crate) async fn guard(State(cluster): State<Shared>, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok());
+    let local = cluster.secure || host.is_some_and(is_local);
+    let mut response = match local {
+        true => next.run(request).await,
+        false => Problem::malformed(
+            "the header Host names no address of this host: without controller.tls_cert the controller \
+             answers to localhost and 127.0.0.1 only",
+        )
+        .into_response(),
+    };
+    let headers = response.headers_mut();
+    let fixed = [
+        ("content-security-policy", CONTENT),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    if cluster.secure {
+        let year = HeaderValue::from_static("max-age=31536000");
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
+    }
+    response
+}
+
+/// What a page of ours may load: what comes from here.
+const CONTENT: &str =
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    fn request(name: &str, value: &str) -> Request {
+        let request = Request::builder().header(name, value);
+        let request = request.header("host", "localhost:7070");
+        request.body(Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn a_secret_comes_as_a_token_or_as_this_ports_cookie() {
+        let own = Secret::random().unwrap();
+        let shown = own.shown();
+        let of = |name: &str, value: String| secret(&request(name, &value), false);
+        let token = of("authorization", format!("Bearer {shown}"));
+        assert_eq!(token, Some((own.clone(), Means::Token)));
+        let cookie = of("cookie", format!("a=b; wl-7070={shown}; c=d"));
+        assert_eq!(cookie, Some((own.clone(), Means::Cookie)));
+        for (name, value) in [
+            ("cookie", format!("wl-7071={shown}")),
+            ("cookie", format!("__Host-wl={shown}")),
+            ("authorization", format!("Basic {shown}")),
+            ("authorization", shown.clone()),
+            ("x-other", shown.clone()),
+        ] {
+            assert_eq!(of(name, value.clone()), None, "{name}: {value}");
+        }
+        let secure = secret(&request("cookie", &format!("__Host-wl={shown}")), true);
+        assert_eq!(secure, Some((own, Means::Cookie)));
+    }
+
+    #[test]
+    fn names_of_this_host_are_told_from_others() {
+        for host in [
+            "localhost",
+            "localhost:7070",
+            "127.0.0.1:1",
+            "[::1]:7070",
+            "[::1]",
+        ] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example:7070",
+            "127.0.0.2",
+            "::1",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+}

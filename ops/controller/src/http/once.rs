@@ -1,0 +1,152 @@
+//! Requests that are done once although they are sent again: `Idempotency-Key`.
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::access::{Identity, Kept, digest};
+use crate::cluster::{Cluster, Shared};
+use crate::problem::Problem;
+
+/// The header that names a request.
+const KEY: &str = "idempotency-key";
+/// Characters of a key at most.
+const KEY_LENGTH: usize = 128;
+/// Bytes of a request or an answer at most.
+const MOST: usize = 256 << 10;
+
+/// An answer with this has a secret in it, and is told once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Secretive;
+
+/// Does a request with a key once.
+pub(crate) async fn once(State(cluster): State<Shared>, request: Request, next: Next) -> Response {
+    let key = request.headers().get(KEY).cloned();
+    match key {
+        Some(key) if *request.method() == Method::POST => {
+            let done = keyed(&cluster, &key, request, next).await;
+            done.unwrap_or_else(IntoResponse::into_response)
+        }
+        _ => next.run(request).await,
+    }
+}
+
+async fn keyed(
+    cluster: &Cluster,
+    key: &HeaderValue,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(body, MOST).await;
+    let body = body.map_err(|_| {
+        let why = "a request with an Idempotency-Key is too large";
+        Problem::of(StatusCode::PAYLOAD_TOO_LARGE, "E-API-SIZE", why)
+    })?;
+    let who = parts.extensions.get::<Identity>();
+    let who = who.map_or("", |identity| &identity.id);
+    let key = name(key, who)?;
+    let what = digest_of(&parts.method, &parts.uri.to_string(), &body);
+    if let Some(kept) = cluster.access.begin(&key, &what).await? {
+        return again(kept, &what);
+    }
+    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    let (mut parts, body) = response.into_parts();
+    let bytes = to_bytes(body, MOST).await.unwrap_or_default();
+    let answer = kept_of(parts.status, parts.extensions.remove::<Secretive>(), &bytes);
+    cluster.access.answered(&key, &what, answer).await?;
+    Ok(Response::from_parts(parts, Body::from(bytes)))
+}
+
+/// The name under which it is kept: of this identity, and a token of the bucket's keys.
+fn name(key: &HeaderValue, who: &str) -> Result<String, Problem> {
+    let text = key.to_str().unwrap_or_default();
+    let fits = (1..=KEY_LENGTH).contains(&text.len());
+    match fits && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(digest("once", &format!("{who} {text}"))),
+        false => Err(Problem::malformed(format!(
+            "Idempotency-Key is 1 to {KEY_LENGTH} printable characters without spaces"
+        ))),
+    }
+}
+
+fn digest_of(method: &Method, uri: &str, body: &Bytes) -> String {
+    let body = blake3::hash(body);
+    digest("request", &format!("{method} {uri} {body}"))
+}
+
+/// What is kept of an answer; none where the request may be tried again.
+fn kept_of(status: StatusCode, secret: Option<Secretive>, body: &Bytes) -> Option<(u16, String)> {
+    let passing = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+    if passing {
+        return None;
+    }
+    let text = match secret {
+        Some(Secretive) => String::new(),
+        None => String::from_utf8_lossy(body).into_owned(),
+    };
+    Some((status.as_u16(), text))
+}
+
+/// The answer to a request that was begun before.
+fn again(kept: Kept, what: &str) -> Result<Response, Problem> {
+    if kept.request != what {
+        let why = "another request came with this Idempotency-Key: choose a new one";
+        return Err(Problem::invalid(why));
+    }
+    let Some((status, body)) = kept.answer else {
+        let why = "the request with this Idempotency-Key is being done: ask again in a moment";
+        return Err(Problem::conflict(why));
+    };
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    if body.is_empty() && status == StatusCode::CREATED {
+        let why = "it was made, and its secret is told only once: remove it and make another";
+        return Err(Problem::conflict(why));
+    }
+    let kind = match status.is_success() {
+        true => "application/json",
+        false => "application/problem+json",
+    };
+    let replayed = HeaderName::from_static("idempotency-replayed");
+    let mut response = (status, body).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(replayed, HeaderValue::from_static("true"));
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_for_a_while_may_be_tried_again_and_secrets_are_not_kept() {
+        let body = Bytes::from_static(b"{}");
+        assert_eq!(kept_of(StatusCode::SERVICE_UNAVAILABLE, None, &body), None);
+        assert_eq!(kept_of(StatusCode::TOO_MANY_REQUESTS, None, &body), None);
+        let kept = kept_of(StatusCode::CONFLICT, None, &body);
+        assert_eq!(kept, Some((409, "{}".into())));
+        let kept = kept_of(StatusCode::CREATED, Some(Secretive), &body);
+        assert_eq!(kept, Some((201, String::new())));
+    }
+
+    #[test]
+    fn a_key_is_of_one_request() {
+        let kept = |request: &str, answer| Kept {
+            request: request.into(),
+            answer,
+        };
+        let done = Some((201, "{}".to_owned()));
+        let status = |result: Result<Response, Problem>| match result {
+            Ok(response) => response.status().as_u16(),
+            Err(problem) => problem.status().as_u16(),
+        };
+        assert_eq!(status(again(kept("a", done.clone()), "a")), 201);
+        assert_eq!(status(again(kept("a", done), "b")), 422);
+        assert_eq!(status(again(kept("a", None), "a")), 409);
+        let told = Some((201, String::new()));
+        assert_eq!(status(again(kept("a", told), "a")), 409);
+    }
+}

@@ -1,0 +1,190 @@
+//! The Model Context Protocol (2025-06-18, streamable HTTP) over the same operations: each is a tool, called
+//! with the caller's own token. Tools that change something are there only where that is allowed.
+
+mod tools;
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use crate::cluster::Shared;
+use crate::http::extract::Sent;
+use crate::http::gate::Peer;
+use crate::problem::Problem;
+use tools::Tool;
+
+/// Versions of the protocol that are spoken, the newest first.
+const VERSIONS: [&str; 2] = ["2025-06-18", "2025-03-26"];
+/// Bytes of a message at most.
+const MESSAGE: usize = 256 << 10;
+/// Bytes of a tool's answer at most.
+const ANSWER: usize = 1 << 20;
+
+/// JSON-RPC's own codes.
+const INVALID_REQUEST: i64 = -32_600;
+const UNKNOWN_METHOD: i64 = -32_601;
+const INVALID_PARAMS: i64 = -32_602;
+
+struct Endpoint {
+    api: Router,
+    tools: Vec<Tool>,
+}
+
+/// The endpoint's path.
+pub(crate) fn router(cluster: Shared, api: Router, document: &Value) -> Router {
+    let endpoint = Endpoint {
+        api,
+        tools: tools::of(document, cluster.mcp_changes),
+    };
+    Router::new()
+        .route("/mcp", post(message))
+        .layer(DefaultBodyLimit::max(MESSAGE))
+        .with_state(Arc::new(endpoint))
+}
+
+/// Whoever calls: as the interface itself knows them.
+struct Caller {
+    authorization: header::HeaderValue,
+    host: Option<header::HeaderValue>,
+    peer: Option<Peer>,
+}
+
+impl Caller {
+    fn of(headers: &HeaderMap, peer: Option<Peer>) -> Result<Self, Problem> {
+        let authorization = headers.get(header::AUTHORIZATION);
+        Ok(Self {
+            // Not a cookie's: a page elsewhere could send that.
+            authorization: authorization.cloned().ok_or_else(Problem::login)?,
+            host: headers.get(header::HOST).cloned(),
+            peer,
+        })
+    }
+
+    fn request(&self, method: &Method, path: &str, body: Option<&Value>) -> Request {
+        let bytes = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        let mut request = Request::new(bytes);
+        *request.method_mut() = method.clone();
+        // Every part of it was encoded.
+        *request.uri_mut() = path.parse().unwrap_or_default();
+        let headers = request.headers_mut();
+        headers.insert(header::AUTHORIZATION, self.authorization.clone());
+        if let Some(host) = &self.host {
+            headers.insert(header::HOST, host.clone());
+        }
+        if body.is_some() {
+            let json = header::HeaderValue::from_static("application/json");
+            headers.insert(header::CONTENT_TYPE, json);
+        }
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
+        request
+    }
+}
+
+async fn message(
+    State(endpoint): State<Arc<Endpoint>>,
+    peer: Option<axum::Extension<Peer>>,
+    headers: HeaderMap,
+    Sent(message): Sent<Value>,
+) -> Result<Response, Problem> {
+    let caller = Caller::of(&headers, peer.map(|peer| peer.0))?;
+    let me = caller.request(&Method::GET, "/api/v1/me", None);
+    let me = endpoint.answer(me).await;
+    if me.0 != StatusCode::OK {
+        return Ok((me.0, Json(me.1)).into_response());
+    }
+    let id = message
+        .get("id")
+        .filter(|id| id.is_string() || id.is_number());
+    let Some(id) = id.cloned() else {
+        // A notification; nothing is said to it.
+        return Ok(StatusCode::ACCEPTED.into_response());
+    };
+    let params = &message["params"];
+    let done = match message["method"].as_str() {
+        Some("initialize") => Ok(initialize(params)),
+        Some("ping") => Ok(json!({})),
+        Some("tools/list") => Ok(endpoint.list(&me.1)),
+        Some("tools/call") => endpoint.call(&caller, params).await,
+        Some(other) => Err((UNKNOWN_METHOD, format!("there is no method {other:?}"))),
+        None => Err((INVALID_REQUEST, "a request names its method".into())),
+    };
+    let answer = match done {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err((code, message)) => {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+        }
+    };
+    Ok(Json(answer).into_response())
+}
+
+fn initialize(params: &Value) -> Value {
+    let asked = params["protocolVersion"].as_str();
+    let version = VERSIONS.iter().find(|version| Some(**version) == asked);
+    json!({
+        "protocolVersion": version.unwrap_or(&VERSIONS[0]),
+        "capabilities": {"tools": {"listChanged": false}},
+        "serverInfo": {"name": "warploom", "version": env!("CARGO_PKG_VERSION")},
+        "instructions": "The operations of a Warploom cluster: tenants, workers, sessions, usage and the launch order.",
+    })
+}
+
+impl Endpoint {
+    /// The tools that the caller's role may use.
+    fn list(&self, me: &Value) -> Value {
+        let may = me["operations"].as_array();
+        let allowed = |tool: &&Tool| {
+            let operation = Value::from(tool.operation.as_str());
+            tool.operation == "login" || may.is_some_and(|may| may.contains(&operation))
+        };
+        let tools = self.tools.iter().filter(allowed).map(Tool::listed);
+        json!({"tools": tools.collect::<Vec<_>>()})
+    }
+
+    async fn call(&self, caller: &Caller, params: &Value) -> Result<Value, (i64, String)> {
+        let name = params["name"].as_str().unwrap_or_default();
+        let tool = self.tools.iter().find(|tool| tool.name == name);
+        let tool = tool.ok_or_else(|| (INVALID_PARAMS, format!("there is no tool {name:?}")))?;
+        let (path, body) = tool
+            .request(&params["arguments"])
+            .map_err(|why| (INVALID_PARAMS, why))?;
+        let request = caller.request(&tool.method, &path, body.as_ref());
+        let (status, answer) = self.answer(request).await;
+        let text = match &answer {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let mut result = json!({
+            "content": [{"type": "text", "text": text}],
+            "isError": !status.is_success(),
+        });
+        if answer.is_object() && status.is_success() {
+            result["structuredContent"] = answer;
+        }
+        Ok(result)
+    }
+
+    /// Asks the interface, through its own gate.
+    async fn answer(&self, request: Request) -> (StatusCode, Value) {
+        let response = match self.api.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        let status = response.status();
+        let Ok(bytes) = to_bytes(response.into_body(), ANSWER).await else {
+            let why = "the answer is longer than 1 MiB: ask for less, with limit or a filter";
+            return (StatusCode::PAYLOAD_TOO_LARGE, why.into());
+        };
+        let value = serde_json::from_slice(&bytes);
+        let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+        (status, value.unwrap_or_else(|_| text()))
+    }
+}

@@ -1,0 +1,46 @@
+//! The page: its files are part of this program.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+/// A file of the page.
+struct Asset {
+    path: &'static str,
+    kind: &'static str,
+    bytes: &'static [u8],
+}
+
+include!(concat!(env!("OUT_DIR"), "/assets.rs"));
+
+/// The page's paths.
+pub(crate) fn router() -> Router {
+    let mut router = Router::new();
+    for asset in ASSETS {
+        let tag = format!("\"{}\"", &blake3::hash(asset.bytes).to_hex()[..24]);
+        let answer = move |request: Request| {
+            let answer = serve(asset, &tag, &request);
+            async move { answer }
+        };
+        router = router.route(asset.path, get(answer));
+    }
+    router
+}
+
+fn serve(asset: &'static Asset, tag: &str, request: &Request) -> Response {
+    let known = request.headers().get(header::IF_NONE_MATCH);
+    let tag = HeaderValue::from_str(tag).unwrap_or(HeaderValue::from_static("\"\""));
+    let mut response = match known == Some(&tag) {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => asset.bytes.into_response(),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.kind));
+    headers.insert(header::ETAG, tag);
+    // Asked each time, answered in a word: a new build shows at once.
+    let no_cache = HeaderValue::from_static("no-cache");
+    headers.insert(header::CACHE_CONTROL, no_cache);
+    response
+}

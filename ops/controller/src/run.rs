@@ -1,0 +1,123 @@
+//! The role: a controller in this process, until it is told to stop.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+use serde_json::json;
+use tokio::sync::watch;
+use warploom_cli::admin::Administrator;
+use warploom_cli::credentials::credentials;
+use warploom_cli::output;
+use warploom_cli::process::{follow_parent, stop_signal};
+use warploom_cli::settings::Settings;
+use warploom_cli::telemetry::logs;
+
+use crate::access::{AccessStore, Secret};
+use crate::cluster::{Cluster, Options, Parts};
+use crate::prices::Prices;
+use crate::problem::Problem;
+use crate::view::View;
+use crate::{presence, router, server};
+
+/// Threads that answer: a request waits for the broker more than it computes.
+const THREADS: usize = 2;
+
+/// The one-time link that a person is shown.
+pub(crate) fn link(url: &str, secret: &Secret) -> String {
+    format!("{url}/login?once={}", secret.shown())
+}
+
+/// A problem at the start.
+fn failed(problem: Problem) -> anyhow::Error {
+    match problem.status().as_u16() {
+        503 => warploom_cli::exit::Unreachable(problem.detail().to_owned()).into(),
+        _ => anyhow::anyhow!("{}: {}", problem.code(), problem.detail()),
+    }
+}
+
+/// Runs a controller.
+///
+/// # Errors
+/// When it cannot start.
+pub(crate) fn role(settings: &Settings, broker_dir: Option<PathBuf>, json: bool) -> Result<()> {
+    follow_parent()?;
+    logs(settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()?;
+    let ended = runtime.block_on(run(settings, broker_dir, json));
+    runtime.shutdown_background();
+    ended
+}
+
+async fn run(settings: &Settings, broker_dir: Option<PathBuf>, json: bool) -> Result<()> {
+    let stop = stop_signal()?;
+    let tls = server::tls(
+        settings.given("controller.tls_cert"),
+        settings.given("controller.tls_key"),
+    )?;
+    let prices = Prices::read(settings.text("controller.prices"))?;
+    let listener = server::listen(settings.given("controller.listen"), tls.is_some()).await?;
+    let url = server::url(listener.local_addr()?, tls.is_some());
+    let credentials = credentials(settings)?;
+    let patience = settings.duration("role.deadline")?;
+    let administrator = match broker_dir {
+        // The one that started this controller, and whose logins are ours to give.
+        Some(folder) => Administrator::patient(&credentials, patience)
+            .await?
+            .with_broker(folder),
+        None => Administrator::of(settings).await?,
+    };
+    let administrator = Arc::new(administrator);
+    let access = AccessStore::open(&administrator).await.map_err(failed)?;
+    let view = View::begin(&administrator).await.map_err(failed)?;
+    let (tell, stopping) = watch::channel(false);
+    let parts = Parts {
+        access: access.clone(),
+        view,
+        stopping: stopping.clone(),
+        options: Options {
+            evidence_key: credentials.evidence_key.clone(),
+            secure: tls.is_some(),
+            prices,
+            mcp_changes: settings.text("controller.mcp") == "changes",
+        },
+    };
+    let cluster = Arc::new(Cluster::new(administrator, parts));
+    let entry = presence::Entry::new(&url).map_err(failed)?;
+    entry.say(&access).await.map_err(failed)?;
+    announce(&access, &url, json).await?;
+    let told = stopping.clone();
+    let served = server::serve(listener, tls, router::router(cluster), stopping);
+    let stopped = async {
+        stop.await;
+        tell.send_replace(true);
+        entry.remove(&access).await;
+        std::future::pending::<()>().await;
+    };
+    let there = async {
+        let mut told = told;
+        tokio::select! {
+            () = entry.keep(&access) => {}
+            // Not said again once it is taken away.
+            _ = told.wait_for(|told| *told) => std::future::pending::<()>().await,
+        }
+    };
+    tokio::select! {
+        () = served => {}
+        () = stopped => {}
+        () = there => {}
+    }
+    Ok(())
+}
+
+/// Says where it is, with a link that logs a browser in.
+async fn announce(access: &AccessStore, url: &str, json: bool) -> Result<()> {
+    let link = link(url, &access.link().await.map_err(failed)?);
+    match json {
+        true => output::line(json!({"url": url, "link": link})),
+        false => output::line(format_args!("control room {link}")),
+    }
+}

@@ -1,0 +1,189 @@
+//! A client of the interface: somebody else's HTTP, and JSON.
+
+use std::sync::Once;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Certificate, Client, Method, Response};
+use serde_json::Value;
+
+use crate::cluster::done;
+use crate::loaded::{LoadedCluster, plan};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+}
+
+impl Answer {
+    /// Its body as JSON.
+    #[track_caller]
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// A header.
+    pub(super) fn header(&self, name: &str) -> String {
+        let value = self.headers.get(name).and_then(|value| value.to_str().ok());
+        value.unwrap_or_default().to_owned()
+    }
+
+    /// Itself, which has this status.
+    #[track_caller]
+    pub(super) fn is(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+
+    /// Itself, a problem of this status and code.
+    #[track_caller]
+    pub(super) fn problem(self, status: u16, code: &str) -> Self {
+        let this = self.is(status);
+        assert_eq!(this.header("content-type"), "application/problem+json");
+        assert_eq!(this.json()["code"], code, "{this:?}");
+        assert_eq!(this.json()["status"], status);
+        this
+    }
+}
+
+/// Reads an answer to its end.
+async fn read(response: Response) -> Answer {
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let text = response.text().await.expect("a whole answer");
+    Answer {
+        status,
+        headers,
+        text,
+    }
+}
+
+/// A client with what it sends along each time.
+#[derive(Clone)]
+pub(super) struct Interface {
+    client: Client,
+    url: String,
+    headers: HeaderMap,
+}
+
+/// A client of nobody, who trusts an authority.
+fn client(authority: Option<&[u8]>) -> Client {
+    static PROVIDER: Once = Once::new();
+    PROVIDER.call_once(|| {
+        let provider = rustls::crypto::ring::default_provider();
+        provider
+            .install_default()
+            .expect("the first of this process");
+    });
+    let client = Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(PATIENCE);
+    let trusted = authority.map(|pem| Certificate::from_pem(pem).expect("a certificate"));
+    let client = client.tls_certs_only(trusted);
+    client.build().expect("a client")
+}
+
+impl Interface {
+    /// Nobody's.
+    pub(super) fn new(url: &str) -> Self {
+        Self {
+            client: client(None),
+            url: url.to_owned(),
+            headers: HeaderMap::new(),
+        }
+    }
+
+    /// Nobody's, who trusts an authority.
+    pub(super) fn trusting(url: &str, authority: &[u8]) -> Self {
+        Self {
+            client: client(Some(authority)),
+            ..Self::new(url)
+        }
+    }
+
+    /// The same with a header each time.
+    pub(super) fn with(&self, name: &str, value: &str) -> Self {
+        let mut other = self.clone();
+        let name: HeaderName = name.parse().expect("a header's name");
+        let value = HeaderValue::from_str(value).expect("a header's value");
+        other.headers.insert(name, value);
+        other
+    }
+
+    /// The same at another controller.
+    pub(super) fn at(&self, url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// The same with a token.
+    pub(super) fn with_token(&self, token: &str) -> Self {
+        self.with("authorization", &format!("Bearer {token}"))
+    }
+
+    /// Asks, and gives the answer while it comes.
+    pub(super) async fn begin(&self, method: &str, path: &str, body: Option<&Value>) -> Response {
+        let method: Method = method.parse().expect("a method");
+        let mut request = self
+            .client
+            .request(method, format!("{}{path}", self.url))
+            .headers(self.headers.clone());
+        if let Some(body) = body {
+            request = request
+                .header("content-type", "application/json")
+                .body(body.to_string());
+        }
+        request.send().await.expect("an answer")
+    }
+
+    /// Asks.
+    pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
+        read(self.begin(method, path, body).await).await
+    }
+
+    /// Sends a file.
+    pub(super) async fn ask_bytes(&self, method: &str, path: &str, file: String) -> Answer {
+        let method: Method = method.parse().expect("a method");
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        let request = request.headers(self.headers.clone()).body(file);
+        read(request.send().await.expect("an answer")).await
+    }
+
+    /// Reads.
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, None).await
+    }
+
+    /// Sends a body.
+    pub(super) async fn send(&self, method: &str, path: &str, body: Value) -> Answer {
+        self.ask(method, path, Some(&body)).await
+    }
+}
+
+/// A cluster with a controller, and tenants none of which is at work.
+pub(super) async fn cluster(tenants: &[&str], workers: usize) -> LoadedCluster {
+    let plans: Vec<_> = tenants.iter().map(|name| plan(name, "search", 1)).collect();
+    LoadedCluster::made(1, workers, &plans, |options| options.controllers = 1).await
+}
+
+/// Nobody's client of a cluster's controller.
+pub(super) fn nobody(loaded: &LoadedCluster) -> Interface {
+    Interface::new(&loaded.demo.cluster.controllers[0].said.url)
+}
+
+/// A client with a new token of a role.
+pub(super) fn of_role(loaded: &LoadedCluster, role: &str, tenant: Option<&str>) -> Interface {
+    let mut arguments = vec!["controller", "token", "create", role, "--role", role];
+    if let Some(tenant) = tenant {
+        arguments.extend(["--tenant", tenant]);
+    }
+    let secret = done(loaded, &arguments);
+    nobody(loaded).with_token(secret.trim())
+}

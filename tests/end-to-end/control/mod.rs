@@ -1,0 +1,8 @@
+//! The controller: its operations, logins, roles and live data, over HTTP, against a real cluster.
+
+mod agents;
+mod interface;
+mod logins;
+mod operations;
+mod roles;
+mod streams;
