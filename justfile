@@ -76,6 +76,11 @@ peers *arguments='--fast':
     cargo build --release --locked
     tests/peers/run.py {{arguments}}
 
+# the control room's page in a real browser, against a mock: pictures, axe, keyboard, speed; installs playwright
+[group('daily')]
+test-page *arguments:
+    tests/page/run.py {{arguments}}
+
 # roles of the last release and of this build in one cluster; builds the former first, in minutes, once
 [group('daily')]
 last-release:

@@ -40,6 +40,7 @@ fn main() -> io::Result<()> {
         .map_err(io::Error::other)?;
     }
     list += "];\n";
+    writeln!(list, "const KINDS: &[(&str, &str)] = &{KINDS:?};").map_err(io::Error::other)?;
     let out = PathBuf::from(env::var("OUT_DIR").map_err(io::Error::other)?);
     fs::write(out.join("assets.rs"), list)
 }

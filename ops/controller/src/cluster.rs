@@ -1,6 +1,7 @@
 //! The cluster as the controller sees it: status and memory, asked once for all who want to know within a
 //! moment, and the tenants and settings as the state bucket has them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,6 +57,8 @@ pub(crate) struct Cluster {
     pub(crate) stopping: watch::Receiver<bool>,
     /// Whether programs may change things through the Model Context Protocol.
     pub(crate) mcp_changes: bool,
+    /// The folder that the page is read from, of whoever works on it.
+    pub(crate) page: Option<PathBuf>,
     /// The public key that evidence is signed with, where the credentials name one.
     pub(crate) evidence_key: Option<String>,
     /// Whether browsers are to use https.
@@ -87,6 +90,8 @@ pub(crate) struct Options {
     pub(crate) prices: Option<Prices>,
     /// Whether programs may change things through the Model Context Protocol.
     pub(crate) mcp_changes: bool,
+    /// The folder that the page is read from, of whoever works on it.
+    pub(crate) page: Option<PathBuf>,
 }
 
 impl Cluster {
@@ -105,6 +110,7 @@ impl Cluster {
             identities: Identities::default(),
             stopping: parts.stopping,
             mcp_changes: parts.options.mcp_changes,
+            page: parts.options.page,
             evidence_key: parts.options.evidence_key,
             secure: parts.options.secure,
             prices: parts.options.prices,

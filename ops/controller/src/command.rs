@@ -38,6 +38,9 @@ pub struct ControllerArgs {
     /// The folder of a broker that `up` started, which gives tenants their logins
     #[arg(long, value_name = "DIR", hide = true)]
     broker_dir: Option<std::path::PathBuf>,
+    /// Reads the page's files from this folder, each time anew, for whoever works on them
+    #[arg(long, value_name = "DIR", hide = true)]
+    page: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -134,7 +137,11 @@ fn told(problem: Problem) -> anyhow::Error {
 /// When it cannot start, [`Unreachable`] without a cluster.
 pub fn controller(args: &ControllerArgs, settings: &Settings, json: bool) -> Result<()> {
     let Some(command) = &args.command else {
-        return crate::run::role(settings, args.broker_dir.clone(), json);
+        let folders = crate::run::Folders {
+            broker: args.broker_dir.clone(),
+            page: args.page.clone(),
+        };
+        return crate::run::role(settings, folders, json);
     };
     warploom_cli::commands::block_on(async {
         if let ControllerCommand::Openapi = command {

@@ -1,10 +1,15 @@
 //! The page: its files are part of this program.
 
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+
+use crate::problem::Problem;
 
 /// A file of the page.
 struct Asset {
@@ -15,9 +20,13 @@ struct Asset {
 
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// The page's paths.
-pub(crate) fn router() -> Router {
+/// The page's paths. Whoever works on it has its files read from a folder, each time anew.
+pub(crate) fn router(folder: Option<PathBuf>) -> Router {
     let mut router = Router::new();
+    if let Some(folder) = folder {
+        let folder: Arc<Path> = folder.into();
+        return router.fallback(get(move |request: Request| read(folder, request)));
+    }
     for asset in ASSETS {
         let tag = format!("\"{}\"", &blake3::hash(asset.bytes).to_hex()[..24]);
         let answer = move |request: Request| {
@@ -27,6 +36,27 @@ pub(crate) fn router() -> Router {
         router = router.route(asset.path, get(answer));
     }
     router
+}
+
+/// A file of a folder.
+async fn read(folder: Arc<Path>, request: Request) -> Result<Response, Problem> {
+    let inside = match request.uri().path() {
+        "/" => "index.html",
+        path => path.trim_start_matches('/'),
+    };
+    let missing = || Problem::missing(format_args!("file {inside:?}"));
+    let path = Path::new(inside);
+    let below = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    let extension = path.extension().and_then(|it| it.to_str());
+    let kind = KINDS.iter().find(|(known, _)| Some(*known) == extension);
+    let (Some((_, kind)), true) = (kind, below) else {
+        return Err(missing());
+    };
+    let bytes = tokio::fs::read(folder.join(path)).await;
+    let bytes = bytes.map_err(|_| missing())?;
+    Ok(([(header::CONTENT_TYPE, *kind)], bytes).into_response())
 }
 
 fn serve(asset: &'static Asset, tag: &str, request: &Request) -> Response {

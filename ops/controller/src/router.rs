@@ -215,7 +215,7 @@ pub(crate) fn router(cluster: Shared) -> Router {
         .with_state(Arc::clone(&cluster))
         .merge(api)
         .merge(mcp)
-        .merge(page::router())
+        .merge(page::router(cluster.page.clone()))
         .fallback(nothing)
         .layer(middleware::from_fn_with_state(cluster, guard))
 }

@@ -23,6 +23,15 @@ use crate::{presence, router, server};
 /// Threads that answer: a request waits for the broker more than it computes.
 const THREADS: usize = 2;
 
+/// Folders that a controller is told of.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Folders {
+    /// Of a broker that `up` started, and whose logins are ours to give.
+    pub(crate) broker: Option<PathBuf>,
+    /// Of the page, for whoever works on it.
+    pub(crate) page: Option<PathBuf>,
+}
+
 /// The one-time link that a person is shown.
 pub(crate) fn link(url: &str, secret: &Secret) -> String {
     format!("{url}/login?once={}", secret.shown())
@@ -40,19 +49,19 @@ fn failed(problem: Problem) -> anyhow::Error {
 ///
 /// # Errors
 /// When it cannot start.
-pub(crate) fn role(settings: &Settings, broker_dir: Option<PathBuf>, json: bool) -> Result<()> {
+pub(crate) fn role(settings: &Settings, folders: Folders, json: bool) -> Result<()> {
     follow_parent()?;
     logs(settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
         .build()?;
-    let ended = runtime.block_on(run(settings, broker_dir, json));
+    let ended = runtime.block_on(run(settings, folders, json));
     runtime.shutdown_background();
     ended
 }
 
-async fn run(settings: &Settings, broker_dir: Option<PathBuf>, json: bool) -> Result<()> {
+async fn run(settings: &Settings, folders: Folders, json: bool) -> Result<()> {
     let stop = stop_signal()?;
     let tls = server::tls(
         settings.given("controller.tls_cert"),
@@ -63,7 +72,7 @@ async fn run(settings: &Settings, broker_dir: Option<PathBuf>, json: bool) -> Re
     let url = server::url(listener.local_addr()?, tls.is_some());
     let credentials = credentials(settings)?;
     let patience = settings.duration("role.deadline")?;
-    let administrator = match broker_dir {
+    let administrator = match folders.broker {
         // The one that started this controller, and whose logins are ours to give.
         Some(folder) => Administrator::patient(&credentials, patience)
             .await?
@@ -82,6 +91,7 @@ async fn run(settings: &Settings, broker_dir: Option<PathBuf>, json: bool) -> Re
             evidence_key: credentials.evidence_key.clone(),
             secure: tls.is_some(),
             prices,
+            page: folders.page,
             mcp_changes: settings.text("controller.mcp") == "changes",
         },
     };

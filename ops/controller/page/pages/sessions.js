@@ -1,0 +1,151 @@
+// Open sessions: what each of them waits for; one can be ended.
+import { html, useState } from "../app/html.js";
+import { remove } from "../app/api.js";
+import { may } from "../app/identity.js";
+import { refine, route } from "../app/route.js";
+import { useResource } from "../app/resource.js";
+import { bytes, compact, nanos, percent } from "../app/format.js";
+import { confirm } from "../parts/dialog.js";
+import { DeviceChoice, TenantChoice } from "../parts/choices.js";
+import { Field } from "../parts/field.js";
+import { Nothing, say } from "../parts/notice.js";
+import { Badge, TenantName } from "../parts/marks.js";
+import { Table } from "../parts/table.js";
+
+const LIMIT = 100;
+
+/** What a session waits for: a kind of mark, and what it means. */
+const WAITS = {
+  nothing: ["good", "it runs, or has nothing to run"],
+  program: ["good", "its program has sent nothing more"],
+  order: ["calm", "more urgent or fairer work is first"],
+  window: ["calm", "enough is granted to the device already"],
+  cap: ["warn", "its tenant has had all that its cap allows"],
+  memory: ["warn", "its memory is not on the device"],
+  suspended: ["bad", "its tenant is suspended"],
+};
+
+function end(session, again) {
+  confirm({
+    title: `End session ${session.id}?`,
+    says: html`<p>Its program${session.process ? ` (${session.process.name}, process ${session.process.pid} on ${session.process.host})` : ""} gets an error at its next call. Its memory, ${bytes(session.held)}, and what is queued are lost. This cannot be undone.</p>`,
+    action: "End the session",
+    danger: true,
+    run: () => remove(`/sessions/${encodeURIComponent(session.id)}`),
+    done: () => {
+      say(`Session ${session.id} is ended.`);
+      again();
+    },
+  });
+}
+
+function Waits({ waits }) {
+  const [kind, means] = WAITS[waits] || ["calm", ""];
+  return html`<span title=${means}><${Badge} kind=${kind}>${waits}</${Badge}></span>`;
+}
+
+function columns(again) {
+  const all = [
+    { key: "id", title: "Session", width: 10, sort: (it) => it.id, show: (it) => html`<code>${it.id}</code>` },
+    {
+      key: "tenant",
+      title: "Tenant",
+      width: 8,
+      sort: (it) => it.tenant,
+      show: (it) => html`<${TenantName} name=${it.tenant} />`,
+    },
+    {
+      key: "waits",
+      title: "Waits for",
+      width: 8,
+      sort: (it) => it.waits,
+      show: (it) => html`<${Waits} waits=${it.waits} />`,
+    },
+    { key: "gpu", title: "GPU", width: 4, num: true, low: 1, sort: (it) => it.gpu, show: (it) => it.gpu },
+    {
+      key: "queued",
+      title: "Queue",
+      width: 6,
+      num: true,
+      sort: (it) => it.queued,
+      low: 1,
+      show: (it) => compact(it.queued),
+    },
+    {
+      key: "outstanding",
+      title: "Granted, not done",
+      width: 9,
+      num: true,
+      low: 2,
+      sort: (it) => it.outstanding_ns,
+      show: (it) => nanos(it.outstanding_ns),
+    },
+    {
+      key: "busy",
+      title: "GPU used",
+      width: 6,
+      num: true,
+      low: 1,
+      sort: (it) => it.busy,
+      show: (it) => percent(it.busy),
+    },
+    { key: "held", title: "Memory", width: 7, num: true, low: 1, sort: (it) => it.held, show: (it) => bytes(it.held) },
+    {
+      key: "place",
+      title: "Place",
+      width: 7,
+      low: 2,
+      sort: (it) => it.place,
+      show: (it) => `${it.place ?? "–"}${it.pinned ? ", pinned" : ""}`,
+    },
+    {
+      key: "process",
+      title: "Program",
+      width: 14,
+      low: 1,
+      sort: (it) => it.process?.name,
+      show: (it) =>
+        it.process ? html`${it.process.name} <span class="note">${it.process.pid} on ${it.process.host}</span>` : "–",
+    },
+  ];
+  if (may("sessions.end"))
+    all.push({
+      key: "end",
+      title: "",
+      width: 4.5,
+      show: (it) =>
+        html`<button type="button" class="small" aria-label=${`End session ${it.id}`} onClick=${() => end(it, again)}>End</button>`,
+    });
+  return all;
+}
+
+export function SessionsPage() {
+  const { tenant = "", worker = "", after = "", find = "" } = route.value.query;
+  const one = useResource(find ? `/sessions/${encodeURIComponent(find)}` : null, undefined, 2000);
+  const many = useResource(find ? null : "/sessions", { tenant, worker, after, limit: LIMIT }, 2000);
+  const read = find ? one : many;
+  const rows = find ? (one.value ? [one.value] : null) : (many.value?.items ?? null);
+  const [text, setText] = useState(find);
+  const search = (event) => {
+    event.preventDefault();
+    refine({ find: text.trim(), after: "" });
+  };
+  const empty = html`<${Nothing} title="No sessions">No program is connected${tenant || worker ? " that fits what is chosen above" : ""}. <code>warploom run -- ./program</code> opens one.</${Nothing}>`;
+  return html`
+    <header class="head"><h1 tabindex="-1">Sessions</h1><p class="about">Programs at work, and what each of them waits for</p></header>
+    <form class="filters" onSubmit=${search}>
+      <${TenantChoice} value=${tenant} onInput=${(value) => refine({ tenant: value, after: "", find: "" })} />
+      <${DeviceChoice} by="id" value=${worker} onInput=${(value) => refine({ worker: value, after: "", find: "" })} />
+      <${Field} name="find" label="Session" value=${text} onInput=${setText} help="an id, then Enter" />
+      <div class="pager"><button type="button" disabled=${!after} onClick=${() => refine({ after: "" })}>First</button>
+        <button type="button" disabled=${find || !many.value?.next} onClick=${() => refine({ after: many.value.next })}>Next ${LIMIT}</button>
+        ${
+          find &&
+          html`<button type="button" onClick=${() => {
+            setText("");
+            refine({ find: "" });
+          }}>Show all</button>`
+        }</div>
+    </form>
+    <${Table} caption="Sessions" columns=${columns(read.reload)} rows=${rows} keyOf=${(it) => it.id} problem=${read.problem} again=${read.reload} empty=${empty} />`;
+}

@@ -1,0 +1,78 @@
+// What is known of the block that was chosen.
+import { html } from "../app/html.js";
+import { link } from "../app/route.js";
+import { may } from "../app/identity.js";
+import { count, moment, nanos } from "../app/format.js";
+import { Badge, TenantName } from "../parts/marks.js";
+
+const KIND_WORDS = {
+  run: "runs ops",
+  open: "opens the session",
+  close: "closes the session",
+  standing: "standing grant",
+  revoke: "closes the standing grant",
+  return: "brings memory back",
+};
+const OUTCOME_KINDS = { ran: "good", void: "bad", gone: "bad" };
+
+/** What a position waited for, in words; the reasons are shown as they are named. */
+export function waitedWords(waited) {
+  if (!waited) return null;
+  if (typeof waited === "string") return waited;
+  return Object.entries(waited)
+    .map(([key, value]) => {
+      const isTime = key.endsWith("_ns") && typeof value === "number";
+      return `${key.replace(/_ns$/, "").replaceAll("_", " ")} ${isTime ? nanos(value) : typeof value === "object" ? JSON.stringify(value) : value}`;
+    })
+    .join(", ");
+}
+
+function opsOf(it) {
+  if (it.first === null || it.last === null) return "–";
+  return it.first === it.last ? `op ${count(it.first)}` : `ops ${count(it.first)} to ${count(it.last)}`;
+}
+
+function rowsOf(it) {
+  return [
+    ["Tenant", html`<${TenantName} name=${it.tenant} />`],
+    [
+      "Session",
+      may("sessions.read")
+        ? html`<a href=${link("sessions", null, { find: it.session })}>${it.session}</a>`
+        : it.session,
+    ],
+    ["What", KIND_WORDS[it.kind] || it.kind],
+    ["Ops", opsOf(it)],
+    ["Kernels", count(it.kernels)],
+    ["Priority", it.priority],
+    ["Cost, estimated", nanos(it.cost_ns)],
+    ["Took", nanos(it.measured_ns)],
+    [
+      "Outcome",
+      it.outcome
+        ? html`<${Badge} kind=${OUTCOME_KINDS[it.outcome]}>${it.outcome}${it.adopted ? ", adopted" : ""}</${Badge}>`
+        : html`<${Badge}>not known yet</${Badge}>`,
+    ],
+    ["Waited for", waitedWords(it.waited) ?? "–"],
+    ["Ended", moment(it.at_ms)],
+    ["On", `GPU ${it.gpu}, position ${count(it.position)}`],
+  ];
+}
+
+export function Detail({ loom }) {
+  const it = loom.detail.value;
+  return html`<section class="detail" aria-labelledby="detail-title">
+    <header><h2 id="detail-title">${it ? html`Position ${it.id}` : "Position"}</h2>
+      <span class="note">${it?.chosen && may("order.read") ? html`<a href=${link("order", null, { find: it.id })}>In the table</a>` : "Point at a block, or go to it with the arrow keys"}</span></header>
+    <div aria-live=${it?.chosen ? "polite" : "off"}>
+      <dl class="facts">${
+        it
+          ? rowsOf(it).map(
+              ([name, value]) =>
+                html`<div key=${name}><dt>${name}</dt><dd title=${typeof value === "string" ? value : undefined}>${value}</dd></div>`,
+            )
+          : Array.from({ length: 12 }, (_, at) => html`<div key=${at} aria-hidden="true"><dt> </dt><dd> </dd></div>`)
+      }</dl>
+    </div>
+  </section>`;
+}

@@ -1,0 +1,387 @@
+// The weave at work: takes positions in, moves on, draws; and what it tells the page.
+import { signal, batch } from "../app/html.js";
+import { shadeOf } from "../app/colours.js";
+import { follow } from "../app/stream.js";
+import { get } from "../app/api.js";
+import { loggedOut, may } from "../app/identity.js";
+import { colourOf } from "../app/theme.js";
+import { Camera } from "./camera.js";
+import { geometry } from "./geometry.js";
+import { Painter } from "./painter.js";
+import { Past } from "./past.js";
+import { inOrder, RecordLine } from "./record.js";
+import { Ring } from "./ring.js";
+
+const TELL = 400;
+const WANTED = 120;
+/** Positions that are read to begin with. */
+const START = 1000;
+
+export class Loom {
+  live = new Ring(18);
+  past = new Past();
+  camera = new Camera();
+  line = new RecordLine();
+  dimmed = new Set();
+  split = false;
+  mode = signal("live");
+  playing = signal(true);
+  split$ = signal(false);
+  /** What the pointer or the keyboard is at: everything that is known of it. */
+  detail = signal(null);
+  legend = signal(null);
+  figures = signal({ rate: null, span: this.camera.span, place: 1, id: null, frame: 0 });
+  state = signal("connecting");
+  problem = signal(null);
+  selected = -1;
+  hovered = -1;
+  last = null;
+
+  get ring() {
+    return this.mode.peek() === "live" ? this.live : this.past.ring;
+  }
+
+  /** Begins to draw on a canvas, and to follow. */
+  open(canvas, labels, still) {
+    this.canvas = canvas;
+    this.labels = labels;
+    this.camera.still = still;
+    this.painter = new Painter(canvas);
+    this.recolour();
+    this.resize();
+    this.#begin();
+    this.line
+      .learn()
+      .then(() => (this.told = 0))
+      .catch(() => {});
+    const frame = (now) => {
+      this.request = requestAnimationFrame(frame);
+      this.frame(now);
+    };
+    this.before = performance.now();
+    this.told = 0;
+    this.counted = 0;
+    this.taken = 0;
+    this.request = requestAnimationFrame(frame);
+  }
+
+  /** Takes in what came last, so that there is something to see at once, and follows from there. */
+  async #begin() {
+    const turn = (this.turn = {});
+    if (!this.last && may("order.read")) {
+      const { items } = await get("/order", { limit: START }).catch(() => ({ items: [] }));
+      if (this.turn !== turn) return;
+      this.#put(inOrder(items));
+      this.last = items.length ? this.live.idOf(this.live.next - 1) : null;
+    }
+    this.feed = follow("/events/order", {}, this.#listener(), this.last);
+  }
+
+  close() {
+    cancelAnimationFrame(this.request);
+    this.turn = null;
+    this.last = this.feed?.last ?? this.last;
+    this.feed?.stop();
+    this.feed = null;
+  }
+
+  #listener() {
+    return {
+      events: (events) => this.#take(events),
+      state: (state, problem) => {
+        if (problem?.status === 401) loggedOut();
+        batch(() => {
+          this.state.value = state;
+          this.problem.value = problem ?? null;
+        });
+      },
+    };
+  }
+
+  #take(events) {
+    const positions = [];
+    for (const event of events) if (event.event === "position") positions.push(JSON.parse(event.data));
+    this.taken = (this.taken || 0) + positions.length;
+    this.#put(positions);
+  }
+
+  #put(positions) {
+    for (const position of positions) this.live.push(position);
+    if (positions.length) this.line.grow(positions.at(-1).id);
+    if (!this.sized && this.live.next >= 40) this.#size();
+  }
+
+  /** The first span: such that blocks can be told apart, and nothing races. */
+  #size() {
+    this.sized = true;
+    let sum = 0;
+    for (let at = 0; at < Math.min(200, this.live.next); at++) sum += this.live.width[at];
+    const lanes = Math.max(1, this.live.gpus.list.length);
+    this.camera.span = Math.min(8e9, Math.max(2e9, ((sum / Math.min(200, this.live.next)) * WANTED * 3) / lanes));
+  }
+
+  resize() {
+    const { canvas } = this;
+    const ratio = Math.min(2, devicePixelRatio || 1);
+    const [width, height] = [Math.round(canvas.clientWidth * ratio), Math.round(canvas.clientHeight * ratio)];
+    if (canvas.width !== width) canvas.width = width;
+    if (canvas.height !== height) canvas.height = height;
+    this.ratio = ratio;
+    this.scale = ratio * (parseFloat(getComputedStyle(document.documentElement).fontSize) / 15);
+  }
+
+  recolour() {
+    const tones = Array.from({ length: 8 }, (_, at) => colourOf(`--tone${at}`));
+    const inks = Array.from({ length: 8 }, (_, at) => colourOf(`--tone-ink${at}`));
+    const names = {
+      ground: "--surface",
+      lane: "--lane",
+      line: "--line",
+      thread: "--line",
+      ink: "--ink",
+      soft: "--soft",
+      bad: "--bad",
+    };
+    const colours = { tones, inks, font: getComputedStyle(document.body).fontFamily };
+    for (const [name, property] of Object.entries(names)) colours[name] = colourOf(property);
+    this.painter.setColours(colours);
+  }
+
+  /** One frame. */
+  frame(now) {
+    const began = performance.now();
+    const passed = Math.min(250, now - this.before);
+    this.before = now;
+    const { ring, camera } = this;
+    if (ring === this.live) camera.advance(passed, ring.timeline.end, ring.timeline.timed);
+    else this.#replay(passed);
+    this.scene = this.#scene(ring);
+    this.painter.density.dimmed = this.dimmed;
+    this.painter.density.split = this.split ? this.scene.rowOf : null;
+    this.painter.paint(this.scene);
+    const spent = performance.now() - began;
+    this.spent = this.spent === undefined ? spent : this.spent * 0.95 + spent * 0.05;
+    if (now - this.told > TELL) this.#tell(now);
+  }
+
+  #replay(passed) {
+    const { past, camera } = this;
+    camera.replay(passed, past.ring.timeline.end);
+    if (camera.playing && past.ring.timeline.end - camera.right < camera.span) past.more();
+    if (past.ended && camera.right >= past.ring.timeline.end) this.goLive();
+  }
+
+  #scene(ring) {
+    const names = [...ring.tenants.list].sort();
+    names.forEach(shadeOf);
+    const shades = ring.tenants.list.map(shadeOf);
+    return {
+      ring,
+      shades,
+      rows: names,
+      rowOf: ring.tenants.list.map((name) => names.indexOf(name)),
+      camera: this.camera,
+      place: geometry(this.canvas.width, this.canvas.height, this.scale, ring.gpus.list),
+      split: this.split && names.length > 0,
+      dimmed: this.dimmed,
+      selected: this.selected,
+      hovered: this.hovered,
+      labels: this.labels,
+    };
+  }
+
+  /** Tells the page what is seen, a few times a second. */
+  #tell(now) {
+    const { ring, camera, painter } = this;
+    this.told = now;
+    const rate = this.#rate(now);
+    const edge = Math.min(ring.next - 1, Math.max(ring.oldest, ring.firstBehind(camera.right)));
+    const id = ring.next ? ring.idOf(edge) : null;
+    const total = painter.seen.reduce((sum, it) => sum + it, 0) || 1;
+    const rows = ring.tenants.list.map((name, number) => ({ name, number, share: painter.seen[number] / total }));
+    batch(() => {
+      this.figures.value = {
+        rate,
+        span: camera.span,
+        place: id ? this.line.placeOf(id) : 1,
+        id,
+        oldest: this.line.oldest,
+        newest: this.line.newest,
+        frame: this.spent,
+        drawn: painter.drawn,
+      };
+      this.legend.value = rows.sort((a, b) => (a.name < b.name ? -1 : 1));
+      this.playing.value = camera.playing;
+      if (this.selected < 0 && this.hovered < 0) this.#newest(edge);
+    });
+  }
+
+  /** Positions in a second, of the last second or two. */
+  #rate(now) {
+    if (!this.counted) this.counted = now;
+    if (now - this.counted > 1000) {
+      this.rate = ((this.taken || 0) * 1000) / (now - this.counted);
+      this.counted = now;
+      this.taken = 0;
+    }
+    return this.rate ?? null;
+  }
+
+  /** Where nothing is chosen, what is at the right end is told of. */
+  #newest(edge) {
+    const { ring } = this;
+    for (let sequence = edge; ring.next && sequence >= Math.max(ring.oldest, edge - 200); sequence--) {
+      if (!ring.isRun(sequence)) continue;
+      this.detail.value = { ...ring.read(sequence), chosen: false };
+      return;
+    }
+  }
+
+  toggle() {
+    this.camera.playing = !this.camera.playing;
+    if (this.camera.playing && this.mode.peek() === "live") this.camera.right = this.live.timeline.end;
+    this.playing.value = this.camera.playing;
+  }
+
+  goLive() {
+    this.select(-1);
+    this.mode.value = "live";
+    this.camera.playing = true;
+    this.camera.right = this.live.timeline.end;
+    this.playing.value = true;
+    this.problem.value = null;
+  }
+
+  setSplit(split) {
+    this.split = split;
+    this.split$.value = split;
+  }
+
+  /** Dims all tenants but those that are chosen. */
+  only(chosen) {
+    this.dimmed = new Set(
+      chosen.size ? this.ring.tenants.list.map((name, at) => (chosen.has(name) ? -1 : at)).filter((at) => at >= 0) : [],
+    );
+  }
+
+  /** Goes to a recorded position, and stays there. */
+  async seek(id) {
+    this.camera.playing = this.playing.value = false;
+    const kept = this.live.find(id);
+    if (kept >= 0) {
+      this.mode.value = "live";
+      this.#centre(this.live, kept);
+      return;
+    }
+    try {
+      const found = await this.past.load(id);
+      this.mode.value = "past";
+      if (found >= 0) this.#centre(this.past.ring, found);
+      this.problem.value = null;
+    } catch (problem) {
+      this.problem.value = problem;
+    }
+    this.only(new Set());
+  }
+
+  #centre(ring, sequence) {
+    const at = sequence & ring.mask;
+    this.camera.right = ring.start[at] + ring.width[at] / 2 + this.camera.span / 2;
+    this.select(sequence);
+  }
+
+  pan(part) {
+    const { camera, ring } = this;
+    camera.pan(camera.span * part);
+    const [first, end] = [ring.next ? ring.start[ring.oldest & ring.mask] : 0, ring.timeline.end];
+    camera.right = Math.min(end + camera.span * 0.5, Math.max(first + camera.span * 0.1, camera.right));
+    this.playing.value = false;
+    if (ring !== this.live && camera.right > end - camera.span / 4) this.past.more();
+  }
+
+  zoom(factor, about) {
+    this.camera.zoom(
+      factor,
+      about ?? (this.camera.playing ? this.camera.right : this.camera.right - this.camera.span / 2),
+    );
+    this.told = Math.min(this.told, performance.now() - TELL);
+  }
+
+  /** The moment at a place on the canvas, in its own pixels. */
+  momentAt(x) {
+    const { place } = this.scene;
+    return this.camera.left + ((x - place.gutter) / place.inner) * this.camera.span;
+  }
+
+  /** The position at a point; -1 where there is none. */
+  hit(x, y) {
+    const { place, ring, split, rowOf, rows } = this.scene;
+    const box = place.lanes.find((it) => y >= it.y - 2 && y <= it.y + it.height + 2);
+    if (!box || x < place.gutter) return -1;
+    const row = split ? Math.floor(((y - box.y) / box.height) * rows.length) : -1;
+    const near = (this.camera.span / place.inner) * 3 * place.ratio;
+    const moment = this.momentAt(x);
+    let best = -1;
+    let distance = near;
+    for (let sequence = ring.firstBehind(moment - near); sequence < ring.next; sequence++) {
+      const at = sequence & ring.mask;
+      if (ring.lane[at] !== box.lane || (split && rowOf[ring.tenant[at]] !== row)) continue;
+      const off = Math.max(ring.start[at] - moment, moment - ring.start[at] - ring.width[at], 0);
+      if (off < distance || (off === 0 && distance === 0)) [best, distance] = [sequence, off];
+      if (ring.start[at] > moment + near) break;
+    }
+    return best;
+  }
+
+  hover(sequence) {
+    this.hovered = sequence;
+    if (this.selected < 0 && sequence >= 0) this.detail.value = { ...this.ring.read(sequence), chosen: false };
+  }
+
+  select(sequence) {
+    this.selected = sequence;
+    if (sequence >= 0) this.detail.value = { ...this.ring.read(sequence), chosen: true };
+  }
+
+  /** Moves the choice along its lane. */
+  step(direction) {
+    const { ring, camera } = this;
+    if (!ring.next) return;
+    camera.playing = this.playing.value = false;
+    const from =
+      this.selected >= 0 && ring.has(this.selected) ? ring.beside(this.selected, direction) : this.#middle(0);
+    if (from >= 0) this.#reveal(from);
+  }
+
+  /** Moves the choice to the lane above or below. */
+  lane(direction) {
+    const { ring, camera, scene } = this;
+    if (!ring.next) return;
+    camera.playing = this.playing.value = false;
+    const { lanes } = scene.place;
+    const row = this.selected < 0 ? -1 : lanes.findIndex((it) => it.lane === ring.lane[this.selected & ring.mask]);
+    const next = Math.min(lanes.length - 1, Math.max(0, row + direction));
+    this.#reveal(this.#middle(next));
+  }
+
+  #middle(row) {
+    const { ring, camera, scene } = this;
+    const lane = scene.place.lanes[row].lane;
+    const chosen =
+      this.selected >= 0 && ring.has(this.selected)
+        ? ring.start[this.selected & ring.mask]
+        : camera.right - camera.span / 2;
+    const behind = ring.firstBehind(chosen);
+    for (let at = Math.min(behind, ring.next - 1); at >= ring.oldest; at--)
+      if (ring.lane[at & ring.mask] === lane) return at;
+    return -1;
+  }
+
+  #reveal(sequence) {
+    if (sequence < 0) return;
+    const { ring, camera } = this;
+    const at = sequence & ring.mask;
+    camera.show(ring.start[at], ring.start[at] + ring.width[at]);
+    this.select(sequence);
+  }
+}

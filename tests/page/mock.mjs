@@ -1,0 +1,217 @@
+// A controller that is none: serves the page as the real one does, and a cluster that is made up.
+//
+//     node mock.mjs [--port 8080] [--rate 150] [--sessions 40] [--role operator|viewer|...|none] [--slow MS] [--empty]
+import { createServer } from "node:http";
+import { readFileSync, readdirSync, statSync } from "node:fs";
+import { extname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { DAY, missing, Refusal, ROUTES, SETTINGS } from "./answers.mjs";
+import { Cluster } from "./cluster.mjs";
+
+export const PAGE = fileURLToPath(new URL("../../ops/controller/page/", import.meta.url));
+const TYPES = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+  ".md": "text/markdown; charset=utf-8",
+  ".txt": "text/plain; charset=utf-8",
+};
+const TICK = 20;
+
+/** All files of the page, as they are served. */
+export function files(root = PAGE) {
+  const all = new Map();
+  const walk = (folder) => {
+    for (const name of readdirSync(folder)) {
+      const path = join(folder, name);
+      if (statSync(path).isDirectory()) walk(path);
+      else all.set(`/${relative(root, path)}`, readFileSync(path));
+    }
+  };
+  walk(root);
+  return all;
+}
+
+/** What a mock holds: the cluster, and what was changed of it. */
+export class Mock {
+  constructor(options = {}) {
+    this.options = { role: "operator", slow: 0, ...options };
+    this.cluster = new Cluster(options);
+    this.files = files();
+    this.settings = new Map(
+      SETTINGS.map(([key, value, byDefault, help]) => [
+        key,
+        { key, value, default: byDefault, source: value === byDefault ? "default" : "revision 41, 2 days ago", help },
+      ]),
+    );
+    this.tokens = [
+      {
+        id: "t1",
+        name: "grafana",
+        role: "viewer",
+        tenant: null,
+        operations: null,
+        created_ms: Date.now() - 20 * DAY,
+        expires_ms: Date.now() + 70 * DAY,
+      },
+      {
+        id: "t2",
+        name: "billing export",
+        role: "auditor",
+        tenant: null,
+        operations: ["usage.read"],
+        created_ms: Date.now() - 90 * DAY,
+        expires_ms: Date.now() - DAY,
+      },
+      {
+        id: "t3",
+        name: "chat team",
+        role: "tenant-admin",
+        tenant: "chat",
+        operations: null,
+        created_ms: Date.now() - 3 * DAY,
+        expires_ms: Date.now() + 27 * DAY,
+      },
+    ];
+    this.pinned = null;
+    this.profiles = ["a9d0c41f77", "51be20cc9e", "0f3377ab12"].map((start, at) => ({
+      hash: start.repeat(6),
+      entries: 412 - at * 37,
+      created_ms: Date.now() - at * 7 * 3_600_000,
+    }));
+    this.requests = [];
+    if (options.empty) {
+      this.cluster.tenants.clear();
+      this.cluster.sessions = [];
+      this.cluster.gpus = [];
+      this.cluster.positions = [];
+      this.cluster.rate = 0;
+      this.tokens = [];
+      this.profiles = [];
+    }
+  }
+
+  start(port = 0) {
+    this.server = createServer((request, response) => this.#answer(request, response));
+    this.timer = setInterval(() => this.cluster.tick(TICK), TICK);
+    return new Promise((resolve) =>
+      this.server.listen(port, "127.0.0.1", () => resolve(`http://127.0.0.1:${this.server.address().port}`)),
+    );
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    this.server.closeAllConnections();
+    this.server.close();
+  }
+
+  async #answer(request, response) {
+    const url = new URL(request.url, "http://mock");
+    if (!url.pathname.startsWith("/api/")) return this.#file(url.pathname, response);
+    if (this.options.slow) await new Promise((resolve) => setTimeout(resolve, this.options.slow));
+    try {
+      const body = await bodyOf(request);
+      if (request.method !== "GET") this.requests.push(`${request.method} ${url.pathname}${url.search}`);
+      await this.#route(request, response, url, body);
+    } catch (error) {
+      const status = error.status || 500;
+      response.writeHead(status, { "Content-Type": "application/problem+json" });
+      response.end(
+        JSON.stringify({
+          type: "about:blank",
+          title: error.title || (status === 404 ? "Not Found" : "Refused"),
+          status,
+          code: error.code || "E-API-INTERNAL",
+          detail: error.message,
+        }),
+      );
+    }
+  }
+
+  #file(path, response) {
+    const name = path === "/" ? "/index.html" : path;
+    const file = this.files.get(name);
+    const headers = {
+      "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+      "X-Content-Type-Options": "nosniff",
+      "Content-Type": TYPES[extname(name)] || "text/plain",
+    };
+    response.writeHead(file ? 200 : 404, headers);
+    response.end(file || "there is no such file");
+  }
+
+  async #route(request, response, url, body) {
+    const { role } = this.options;
+    if (role === "none")
+      throw new Refusal(401, "E-API-LOGIN", "send a token or log in; `warploom controller link` prints a link");
+    if (request.method !== "GET" && request.headers["x-csrf-token"] !== "mock-secret")
+      throw new Refusal(403, "E-API-CSRF", "the page was opened anew elsewhere: load it again");
+    const path = url.pathname.slice("/api/v1".length);
+    const values = Object.fromEntries(url.searchParams);
+    if (path.startsWith("/events/")) return this.#events(path, values, request, response);
+    if (/csv$|export$/.test(path)) {
+      response.writeHead(200, {
+        "Content-Type": "text/csv",
+        "Content-Disposition": `attachment; filename="${path.split("/").at(-1)}"`,
+      });
+      return response.end("a,b\n1,2\n");
+    }
+    const answer = await this.#call(`${request.method} ${path}`, values, body);
+    response.writeHead(200, { "Content-Type": "application/json", ETag: '"7"' });
+    response.end(JSON.stringify(answer));
+  }
+
+  #events(path, values, request, response) {
+    response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
+    response.write(": open\n\n");
+    let off;
+    if (path === "/events/order") {
+      const send = (list) => {
+        const fits = list.filter(
+          (it) => (!values.tenant || it.tenant === values.tenant) && (!values.gpu || String(it.gpu) === values.gpu),
+        );
+        if (fits.length)
+          response.write(fits.map((it) => `event: position\nid: ${it.id}\ndata: ${JSON.stringify(it)}\n\n`).join(""));
+      };
+      const last = request.headers["last-event-id"];
+      const all = this.cluster.positions;
+      if (last) send(all.slice(all.findIndex((it) => it.id === last) + 1));
+      this.cluster.watchers.add(send);
+      off = () => this.cluster.watchers.delete(send);
+    } else {
+      const send = () => response.write(`event: status\ndata: ${JSON.stringify(this.cluster.status())}\n\n`);
+      const timer = path === "/events/status" ? (send(), setInterval(send, 1000)) : 0;
+      off = () => clearInterval(timer);
+    }
+    request.on("close", off);
+  }
+
+  #call(what, values, body) {
+    for (const [pattern, run] of ROUTES) {
+      const found = pattern.exec(what);
+      if (found) return run(this, found.slice(1).map(decodeURIComponent), values, body);
+    }
+    throw missing(what);
+  }
+}
+
+async function bodyOf(request) {
+  let text = "";
+  for await (const part of request) text += part;
+  return text ? JSON.parse(text) : {};
+}
+
+function argumentsOf(words) {
+  const values = {};
+  for (let at = 0; at < words.length; at++) {
+    const key = words[at].replace(/^--/, "");
+    values[key] = key === "empty" ? true : key === "role" ? words[++at] : Number(words[++at]);
+  }
+  return values;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const options = argumentsOf(process.argv.slice(2));
+  console.log(await new Mock(options).start(options.port || 8080));
+}

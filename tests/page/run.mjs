@@ -1,0 +1,105 @@
+// Tests of the control room page, in Debian's Chromium.
+//
+//     node run.mjs [--url URL [--login LINK]] [--only units,pictures,axe,shift,keyboard,states,speed] [--out FOLDER]
+//
+// Without --url a mock is started, and what changes something is tested too. The last line is JSON.
+import { mkdirSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+import { files, Mock } from "./mock.mjs";
+import { launch, login, open, pagesOf, visit, THEMES, WIDTHS } from "./browser.mjs";
+import { walk } from "./keyboard.mjs";
+import { speed } from "./speed.mjs";
+import { states } from "./states.mjs";
+import { units } from "./units.mjs";
+import { violationsOf } from "./axe.mjs";
+
+function valueOf(name, otherwise) {
+  const at = process.argv.indexOf(`--${name}`);
+  return at < 0 ? otherwise : process.argv[at + 1];
+}
+
+const failures = [];
+const fail = (text) => {
+  failures.push(text);
+  console.log(`  wrong: ${text}`);
+};
+
+async function after(page, troubles, name) {
+  const seen = await page.evaluate(() => ({
+    shifts: window.shifts,
+    violations: window.violations,
+    wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  }));
+  for (const it of seen.violations) fail(`${name}: the policy forbids ${it}`);
+  for (const it of troubles.splice(0)) fail(`${name}: ${it}`);
+  if (seen.wide > 0) fail(`${name}: ${seen.wide} px wider than the window`);
+  const shift = seen.shifts.reduce((sum, it) => sum + it.value, 0);
+  if (shift > 0) fail(`${name}: layout shift of ${shift.toFixed(5)}: ${JSON.stringify(seen.shifts.slice(0, 3))}`);
+}
+
+/** Every page in every size and theme: a picture, axe, no shift, nothing in the console. */
+async function everyPage({ browser, base, pages, steps, out }) {
+  for (const theme of THEMES) {
+    for (const [width, height] of WIDTHS) {
+      for (const name of pages) {
+        const where = `${name} ${width} ${theme}`;
+        const { page, context, troubles } = await open(browser, { width, height, theme });
+        try {
+          await visit(page, base, name, name === "weave" ? 1500 : 500);
+          if (steps.has("pictures"))
+            await page.screenshot({ path: `${out}/${name.replace("/", "-")}-${width}-${theme}.png` });
+          await after(page, troubles, where);
+          if (steps.has("axe") && width < 3000) for (const it of await violationsOf(page)) fail(`${where}: ${it}`);
+        } catch (error) {
+          fail(`${where}: ${error.message.split("\n")[0]}`);
+        }
+        await context.close();
+      }
+    }
+    console.log(`pages, ${theme}: done`);
+  }
+}
+
+function sizes() {
+  let bytes = 0;
+  let count = 0;
+  for (const [name, file] of files()) {
+    if (/\.(md|txt)$/.test(name)) continue;
+    bytes += gzipSync(file, { level: 9 }).length;
+    count++;
+  }
+  if (bytes > 200_000) fail(`the page has ${bytes} bytes compressed, more than 200 kB`);
+  return { page_kb: Number((bytes / 1000).toFixed(1)), page_files: count };
+}
+
+async function main() {
+  const url = valueOf("url");
+  const out = valueOf("out", "out");
+  const steps = new Set(valueOf("only", "units,pictures,axe,shift,keyboard,states,speed").split(","));
+  mkdirSync(out, { recursive: true });
+  const mock = url ? null : new Mock({ rate: 150, sessions: 40 });
+  const base = url?.replace(/\/$/, "") ?? (await mock.start());
+  const browser = await launch();
+  const result = sizes();
+  if (valueOf("login")) await login(browser, valueOf("login"));
+  const pages = await pagesOf(browser, base);
+  try {
+    if (steps.has("units")) await units({ browser, base, fail });
+    if (["pictures", "axe", "shift"].some((it) => steps.has(it))) await everyPage({ browser, base, pages, steps, out });
+    if (steps.has("keyboard")) await walk({ browser, base, mock, pages, fail });
+    if (steps.has("states") && mock) await states({ browser, fail, out });
+    if (steps.has("speed")) Object.assign(result, await speed({ browser, url, fail }));
+  } finally {
+    await browser.close();
+    mock?.stop();
+  }
+  console.log(failures.length ? `${failures.length} wrong` : "all right");
+  const { first_paint_ms = null, weave_frame_ms = null, page_kb, ...more } = result;
+  console.log(JSON.stringify({ first_paint_ms, weave_frame_ms, page_kb, ...more }));
+  process.exit(failures.length ? 1 : 0);
+}
+
+main().catch((error) => {
+  console.error(error.message);
+  process.exit(2);
+});
