@@ -1,5 +1,5 @@
 //! The benchmarks. `bus` measures whole processes over a real broker beside bare programs over
-//! the same broker, `client` the drop-in library, `memory` what swapping costs, `order` the leader's order, `ptx` the CPU device's engine beside
+//! the same broker, `client` the drop-in library, `control` the controller, `memory` what swapping costs, `order` the leader's order, `ptx` the CPU device's engine beside
 //! PoCL and native loops. docs/evidence/benchmarks.md describes them.
 
 mod args;
@@ -11,6 +11,7 @@ mod broker_start;
 mod bus;
 mod chat;
 mod client;
+mod control;
 mod driver;
 mod footprint;
 mod goals;
@@ -91,7 +92,7 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     // What keeps this thread busy comes first: it has nothing to leave behind, and heeds signals as
     // any program does, which who waits for clusters does not any more.
     match name {
-        "bus" | "client" | "memory" => {}
+        "bus" | "client" | "control" | "memory" => {}
         "order" => order::cores(reps, wanted, &mut tell),
         "ptx" if ptx::metrics().any(|spec| wanted(spec.name)) => {
             ptx::ptx(reps, 1, wanted, &mut tell);
@@ -124,6 +125,10 @@ async fn clusters(
     match name {
         "bus" => bus::bus(reps, settings, wanted, tell).await,
         "client" => client::client(reps, settings, wanted, tell).await,
+        "control" => {
+            control::control(reps, settings, &wanted, &mut tell).await?;
+            control::page(&wanted, &mut tell).await
+        }
         "memory" => {
             weights::weights(reps, settings, &wanted, &mut tell).await?;
             pager::pager(reps, settings, &wanted, &mut tell).await?;
@@ -152,6 +157,7 @@ fn metrics_of_all() -> impl Iterator<Item = (&'static str, &'static Spec)> {
             .flatten(),
     );
     bus.chain(client.into_iter().flatten().map(|spec| ("client", spec)))
+        .chain(control::metrics().iter().map(|spec| ("control", spec)))
         .chain(weights::METRICS.iter().map(|spec| ("memory", spec)))
         .chain(pager::METRICS.iter().map(|spec| ("memory", spec)))
         .chain(swapping::METRICS.iter().map(|spec| ("memory", spec)))

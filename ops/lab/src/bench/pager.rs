@@ -31,7 +31,7 @@ const PAIRS: usize = 20_000;
 const BURST: usize = 500;
 
 /// Processor time that a process's threads of a name, or all, have had, nanoseconds.
-fn processor_ns(pid: u32, thread: Option<&str>) -> Result<u64> {
+pub(super) fn processor_ns(pid: u32, thread: Option<&str>) -> Result<u64> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
     let tasks = tasks.with_context(|| format!("process {pid}"))?;
     let mut sum = 0;

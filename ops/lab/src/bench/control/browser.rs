@@ -1,0 +1,122 @@
+//! A browser as far as HTTP goes: logged in by a link, it reads and watches.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use reqwest::header::{COOKIE, SET_COOKIE};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// How long an event is waited for.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A browser.
+pub(super) struct Browser {
+    client: reqwest::Client,
+    url: String,
+    cookie: String,
+}
+
+/// A stream that is listened to.
+pub(super) struct Heard {
+    state: watch::Receiver<State>,
+    listening: JoinHandle<()>,
+}
+
+/// What was heard so far: events, the last op of the newest, and when that came.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    events: u64,
+    last_op: u64,
+    came: Instant,
+}
+
+impl Browser {
+    /// Logs in by a link.
+    pub(super) async fn log_in(url: &str, link: &str) -> Result<Self> {
+        // Another one of this process is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()?;
+        let answer = client.get(link).send().await?;
+        let cookie = answer.headers().get(SET_COOKIE).context("no cookie came")?;
+        let cookie = cookie.to_str()?.split(';').next().unwrap_or_default();
+        Ok(Self {
+            client,
+            url: url.to_owned(),
+            cookie: cookie.to_owned(),
+        })
+    }
+
+    async fn ask(&self, path: &str) -> Result<reqwest::Response> {
+        let request = self.client.get(format!("{}{path}", self.url));
+        let answer = request.header(COOKIE, &self.cookie).send().await?;
+        ensure!(answer.status().is_success(), "{path}: {}", answer.status());
+        Ok(answer)
+    }
+
+    /// Reads.
+    pub(super) async fn get(&self, path: &str) -> Result<String> {
+        Ok(self.ask(path).await?.text().await?)
+    }
+
+    /// Listens to the order.
+    pub(super) async fn watch(&self) -> Result<Heard> {
+        let mut answer = self.ask("/api/v1/events/order").await?;
+        let (tell, state) = watch::channel(State {
+            events: 0,
+            last_op: 0,
+            came: Instant::now(),
+        });
+        let tell = Arc::new(tell);
+        let listening = tokio::spawn(async move {
+            let mut read = String::new();
+            while let Ok(Some(chunk)) = answer.chunk().await {
+                read += &String::from_utf8_lossy(&chunk);
+                while let Some((event, rest)) = read.split_once("\n\n") {
+                    take(event, &tell);
+                    read = rest.to_owned();
+                }
+            }
+        });
+        Ok(Heard { state, listening })
+    }
+}
+
+fn take(event: &str, tell: &watch::Sender<State>) {
+    let Some((_, data)) = event.split_once("data: ") else {
+        return;
+    };
+    let data: Value = serde_json::from_str(data).unwrap_or_default();
+    let op = data["last"].as_u64().unwrap_or(0);
+    tell.send_modify(|state| {
+        state.events += 1;
+        if op > state.last_op {
+            (state.last_op, state.came) = (op, Instant::now());
+        }
+    });
+}
+
+impl Heard {
+    /// The last op of the newest event.
+    pub(super) fn last_op(&self) -> u64 {
+        self.state.borrow().last_op
+    }
+
+    /// When an event with an op, or one behind it, came.
+    pub(super) async fn came(&self, op: u64) -> Result<Instant> {
+        let mut state = self.state.clone();
+        let came = state.wait_for(|state| state.last_op >= op);
+        let came = tokio::time::timeout(TIMEOUT, came).await;
+        Ok(came.context("an event does not come")??.came)
+    }
+
+    /// Listens no more; how many events there were.
+    pub(super) fn stop(self) -> u64 {
+        self.listening.abort();
+        self.state.borrow().events
+    }
+}
