@@ -98,11 +98,19 @@ wiped:
 fuzz seconds='600':
     tests/fuzz/run.sh {{seconds}}
 
-# writes anew what tests generate: three pages, and the bytes of messages that have none yet. Look at the difference
+# metrics of a cluster at work, the dashboard's queries and the alerts, with a real Prometheus (Debian's package, in
+# target/tools)
+[group('daily')]
+test-metrics *arguments:
+    cargo build --locked
+    tests/metrics/run.py {{arguments}}
+
+# writes anew what tests generate: four pages, a dashboard, and the bytes of messages that have none yet. Look at the difference
 [group('daily')]
 bless:
     WARPLOOM_BLESS=1 cargo test --locked --package libcuda --lib
     WARPLOOM_BLESS=1 cargo test --locked --package device-cpu --test opcodes
     WARPLOOM_BLESS=1 cargo test --locked --package device-cpu --test corpus table
+    WARPLOOM_BLESS=1 cargo test --locked --package telemetry --test generated
     GOLDEN=write cargo test --locked --package bus-schemas --test golden
-    git status --short docs bus-schemas/tests/golden
+    git status --short docs ops/grafana bus-schemas/tests/golden

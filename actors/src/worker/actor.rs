@@ -38,6 +38,7 @@ use super::spans::Spans;
 use super::stager::Stager;
 use crate::publisher::BusPublisher;
 use crate::timer::{Timer, nanos};
+use telemetry::DeviceIdentity;
 
 /// Events and answers on their way: more than may be under way at a time.
 const MAILBOX: usize = 1_024;
@@ -85,6 +86,20 @@ impl Identity {
             group: group.unwrap_or_else(|| "default".parse().expect("a name")),
             exclusive: settings.exclusive,
             overlaps: info.overlaps,
+        }
+    }
+
+    /// The device as it is told of to those who watch it.
+    pub(super) fn shown(&self) -> DeviceIdentity {
+        let uuid = u128::from_be_bytes(self.properties.uuid);
+        let part = |from: u32, bits: u32| (uuid >> from) & ((1 << bits) - 1);
+        let parts = (part(96, 32), part(80, 16), part(64, 16), part(48, 16));
+        let (a, b, c, d) = parts;
+        DeviceIdentity {
+            gpu: self.gpu,
+            model: self.properties.name.clone(),
+            uuid: format!("GPU-{a:08x}-{b:04x}-{c:04x}-{d:04x}-{:012x}", part(0, 48)),
+            capacity: self.capacity,
         }
     }
 }

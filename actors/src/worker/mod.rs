@@ -222,6 +222,7 @@ impl Parts {
             kept: worker.clone().recipient(),
             telemetry: self.settings.telemetry.clone(),
             gpu,
+            identity: self.identity.shown(),
             incarnation,
             usage_appender: UsageAppender::start(client.clone(), subjects, incarnation),
             kernels: KernelRecords::start(client.clone(), subjects),

@@ -10,7 +10,7 @@ use async_nats::Subject;
 use bus_schemas::subject::{Subjects, ToClient};
 use bus_schemas::{
     Failure, GpuId, Incarnation, IpcRequest, KernelName, MemoryRequest, OpNumber, Residency,
-    SessionId, Tenant, TenantQuota, encode,
+    SessionId, Tenant, TenantQuota, Usage, encode,
 };
 use gpu_worker_core::Resources;
 use gpu_worker_core::dispatch::{Claim, ClaimAnswer};
@@ -24,7 +24,7 @@ use super::kernel_records::KernelRecords;
 use super::usage_appender::UsageAppender;
 use crate::publisher::BusPublisher;
 use crate::timer::nanos;
-use telemetry::{MemoryReading, Telemetry};
+use telemetry::{DeviceIdentity, MemoryReading, Telemetry};
 
 const USAGE: Duration = Duration::from_millis(250);
 /// A usage block is not cut while so many wait to be recorded: the next one has it all.
@@ -181,6 +181,8 @@ pub(super) struct VramPager {
     pub(super) kept: Recipient<MemoryKept>,
     pub(super) telemetry: Telemetry,
     pub(super) gpu: GpuId,
+    /// What the device is, for those who are told who uses it.
+    pub(super) identity: DeviceIdentity,
     pub(super) incarnation: Incarnation,
     pub(super) usage_appender: UsageAppender,
     pub(super) kernels: KernelRecords,
@@ -220,18 +222,25 @@ impl VramPager {
 
     fn publish_usage(&mut self) {
         let mut usage = self.resources.usage(self.now());
-        self.telemetry.meters().usage(self.gpu, &usage);
-        self.measure_memory();
+        let meters = self.telemetry.meters();
+        meters.usage(self.gpu, &usage);
+        meters.shared_device(&self.identity, &usage, |id| self.resources.process(id));
+        self.measure_memory(&usage);
         fold(&mut usage.sessions, ROWS);
         self.outgoing.publish(self.usage.clone(), encode(&usage));
     }
 
-    fn measure_memory(&self) {
+    fn measure_memory(&self, usage: &Usage) {
+        let mut resident = BTreeMap::<&Tenant, u64>::new();
+        for row in &usage.sessions {
+            *resident.entry(&row.tenant).or_default() += row.resident;
+        }
         let memory = self.resources.tenants_memory().into_iter();
         let readings = memory.map(|(tenant, (has, swapped))| {
             let reading = MemoryReading {
                 total: has.total,
                 held: has.held,
+                resident: resident.get(&tenant).copied().unwrap_or(0),
                 free: has.free,
                 swapped,
             };

@@ -1,9 +1,11 @@
-//! OTLP over HTTP: the SDK's batching threads, fed with spans that the shells have finished.
+//! What leaves a process: spans that the shells have finished, by the SDK's batching threads over OTLP, and
+//! metrics of one registry, whoever reads them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use bus_schemas::Tenant;
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry::trace::{SpanContext, SpanKind, Status, TraceFlags, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
@@ -19,6 +21,7 @@ use opentelemetry_sdk::trace::{
 use crate::collector::Collector;
 use crate::context::{SpanId, TraceContext};
 use crate::error::TelemetryError;
+use crate::exposition::Exposition;
 use crate::instruments;
 use crate::meters::{Meters, gpu_attribute};
 use crate::settings::TelemetrySettings;
@@ -32,6 +35,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) struct Export {
     spans: Option<BatchSpanProcessor>,
     metrics: Option<SdkMeterProvider>,
+    page: Option<Exposition>,
+    posts: bool,
     scope: InstrumentationScope,
     stopped: AtomicBool,
 }
@@ -56,10 +61,10 @@ impl Export {
         let spans = spans
             .map(|endpoint| span_processor(settings, endpoint, &resource))
             .transpose()?;
-        let metrics = settings.metrics.as_deref();
-        let metrics = metrics
-            .map(|endpoint| provider(settings, endpoint, resource))
-            .transpose()?;
+        if settings.nvidia_names {
+            meters.share_devices();
+        }
+        let (metrics, page) = provider(settings, resource)?;
         if let Some(provider) = &metrics {
             let meter = provider.meter_with_scope(scope.clone());
             instruments::register(settings.role, &meter, meters);
@@ -67,6 +72,8 @@ impl Export {
         Ok(Self {
             spans,
             metrics,
+            page,
+            posts: settings.metrics.is_some(),
             scope,
             stopped: AtomicBool::new(false),
         })
@@ -80,6 +87,15 @@ impl Export {
         if let Some(processor) = &self.spans {
             processor.on_end(span_data(span, self.scope.clone()));
         }
+    }
+
+    pub(crate) fn posts_metrics(&self) -> bool {
+        self.posts
+    }
+
+    /// The metrics as a page, or what of it is of one tenant; none where they are not read so.
+    pub(crate) fn page(&self, of: Option<&Tenant>) -> Option<String> {
+        self.page.as_ref().map(|page| page.render(of))
     }
 
     /// Errors are logged by the SDK, through `tracing`; there is nothing more to do about one.
@@ -141,24 +157,33 @@ fn span_processor(
     Ok(processor)
 }
 
+/// The registry with those who read it: none where nobody does.
 fn provider(
     settings: &TelemetrySettings,
-    endpoint: &str,
     resource: Resource,
-) -> Result<SdkMeterProvider, TelemetryError> {
-    let exporter = MetricExporter::builder()
-        .with_http()
-        .with_http_client(collector(settings, endpoint)?)
-        .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(endpoint)
-        .with_timeout(settings.timeout)
-        .build()
-        .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
-    let reader = PeriodicReader::builder(exporter).build();
-    Ok(SdkMeterProvider::builder()
-        .with_reader(reader)
-        .with_resource(resource)
-        .build())
+) -> Result<(Option<SdkMeterProvider>, Option<Exposition>), TelemetryError> {
+    if settings.metrics.is_none() && !settings.page {
+        return Ok((None, None));
+    }
+    let mut builder = SdkMeterProvider::builder().with_resource(resource);
+    if let Some(endpoint) = &settings.metrics {
+        let exporter = MetricExporter::builder()
+            .with_http()
+            .with_http_client(collector(settings, endpoint)?)
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(endpoint)
+            .with_timeout(settings.timeout)
+            .build()
+            .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
+        builder = builder.with_reader(PeriodicReader::builder(exporter).build());
+    }
+    let mut page = None;
+    if settings.page {
+        let (made, reader) = Exposition::new().map_err(TelemetryError::Exporter)?;
+        builder = builder.with_reader(reader);
+        page = Some(made);
+    }
+    Ok((Some(builder.build()), page))
 }
 
 fn collector(settings: &TelemetrySettings, endpoint: &str) -> Result<Collector, TelemetryError> {

@@ -4,17 +4,20 @@
 //! Metrics are always kept in process ([`Meters`]) for `warploom status` and the demo. Spans and
 //! the export of both over OTLP are off unless an endpoint is set; what is then left of a span
 //! is one branch. Exporters run on threads of their own, so neither a collector that is slow nor
-//! one that is gone holds up an actor. What each metric means is defined in
-//! `docs/reference/telemetry.md`.
+//! one that is gone holds up an actor; whoever reads metrics as a page ([`MetricsServer`]) holds up none
+//! either. All metrics are in one table ([`catalogue::METRICS`]).
 
+pub mod catalogue;
 mod collector;
 mod context;
 mod error;
 mod export;
+mod exposition;
 mod histogram;
 mod instruments;
 mod logs;
 mod meters;
+mod scrape;
 mod settings;
 mod span;
 mod trail;
@@ -24,16 +27,20 @@ use std::time::{Duration, Instant};
 
 pub use context::{SpanId, TRACEPARENT, TraceContext, TraceId};
 pub use error::TelemetryError;
+pub use exposition::METRICS_TYPE;
 pub use histogram::Histogram;
 pub use logs::{LogFormat, start_logs};
 pub use meters::{
-    GpuMeters, LeaderMeters, MemoryReading, Meters, TargetReading, TenantMeters, TenantSnapshot,
-    UsageTotals,
+    ClusterReading, ControllerMeters, DeviceIdentity, GpuMeters, LeaderMeters, MemoryReading,
+    Meters, TargetReading, TenantMemoryReading, TenantMeters, TenantReading, TenantSnapshot,
+    UsageTotals, Verified,
 };
+pub use scrape::MetricsServer;
 pub use settings::{Role, TelemetrySettings};
 pub use span::{Span, SpanName};
 pub use trail::{Trail, TrailMark};
 
+use bus_schemas::Tenant;
 use context::Ids;
 use export::Export;
 
@@ -140,6 +147,24 @@ impl Telemetry {
                 ..span
             });
         }
+    }
+
+    /// Whether metrics are posted to a collector now and then, without anybody asking.
+    #[must_use]
+    pub fn posts_metrics(&self) -> bool {
+        self.0.export.as_ref().is_some_and(Export::posts_metrics)
+    }
+
+    /// The metrics as Prometheus reads them ([`METRICS_TYPE`]), as of now; none where that is not set.
+    #[must_use]
+    pub fn exposition(&self) -> Option<String> {
+        self.0.export.as_ref()?.page(None)
+    }
+
+    /// The same of one tenant: only the series that have its name.
+    #[must_use]
+    pub fn exposition_of(&self, tenant: &Tenant) -> Option<String> {
+        self.0.export.as_ref()?.page(Some(tenant))
     }
 
     /// Sends what is waiting and stops the exporters; blocks for at most about `limit`. For the

@@ -13,6 +13,8 @@ pub enum Role {
     Worker,
     /// A client.
     Client,
+    /// A controller.
+    Controller,
 }
 
 impl Role {
@@ -23,6 +25,7 @@ impl Role {
             Self::Leader => "warploom-leader",
             Self::Worker => "warploom-worker",
             Self::Client => "warploom-client",
+            Self::Controller => "warploom-controller",
         }
     }
 }
@@ -44,6 +47,10 @@ pub struct TelemetrySettings {
     pub traces: Option<String>,
     /// Where metrics are posted, a whole URL; none: no export of metrics.
     pub metrics: Option<String>,
+    /// Whether metrics are read as a page, by Prometheus.
+    pub page: bool,
+    /// Whether a worker tells of its device under the names of NVIDIA's exporter too.
+    pub nvidia_names: bool,
     /// A PEM file with the certificates by which a collector's is checked; none: the system's.
     pub certificate: Option<PathBuf>,
     /// Share of requests that are traced, 0 to 1, where the program is not itself traced.
@@ -61,6 +68,8 @@ impl TelemetrySettings {
             cluster: cluster.to_owned(),
             traces: None,
             metrics: None,
+            page: false,
+            nvidia_names: false,
             certificate: None,
             sample: 1.0,
             timeout: Duration::from_secs(3),
@@ -114,7 +123,7 @@ impl TelemetrySettings {
     /// Whether nothing leaves the process.
     #[must_use]
     pub fn is_off(&self) -> bool {
-        self.traces.is_none() && self.metrics.is_none()
+        self.traces.is_none() && self.metrics.is_none() && !self.page
     }
 }
 

@@ -1,18 +1,17 @@
 //! The exported telemetry, as an OTLP receiver decodes it with opentelemetry-proto.
 
+mod measured;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bus_schemas::{
-    Incarnation, MoveTotals, SessionId, StoreStatus, Tenant, Usage, UsageRow, WIRE_VERSION,
-};
+use bus_schemas::SessionId;
+use measured::measures;
 use serde_json::{Value, json};
-use telemetry::{
-    MemoryReading, Role, Span, SpanName, TargetReading, Telemetry, TelemetryError,
-    TelemetrySettings, TraceContext,
-};
+use telemetry::catalogue::METRICS;
+use telemetry::{Role, Span, SpanName, Telemetry, TelemetryError, TelemetrySettings, TraceContext};
 use test_cluster::Receiver;
 use test_cluster::TempDir;
 
@@ -96,65 +95,10 @@ fn spans_arrive_with_their_parents_times_and_attributes() {
     assert_eq!(child["attributes"], attributes);
 }
 
-/// Everything that a role measures, once.
-fn measures(role: Role, telemetry: &Telemetry) {
-    let tenant: Tenant = "chat".parse().expect("a name");
-    let meters = telemetry.meters();
-    match role {
-        Role::Client => meters.tenant(&tenant).request(Duration::from_millis(4)),
-        Role::Leader => {
-            meters.tenant(&tenant).queue(Duration::from_micros(30));
-            meters.leader().epoch(3);
-            meters.stores(&[StoreStatus {
-                name: "record".into(),
-                bytes: 1,
-                limit: 2,
-                alarm: String::new(),
-            }]);
-            meters.leader().takeover(Duration::from_millis(20));
-            meters.leader().recorded(10, 4);
-            meters.gpu(1).window(2_000_000, 500_000);
-            meters.gpu(1).granted(7);
-            meters.gpu(1).voided(1);
-            let reading = TargetReading {
-                target_ns: 20_000_000,
-                p99_ns: 4_000_000,
-                requests: 10,
-                within: 9,
-            };
-            meters.target(&tenant, reading);
-        }
-        Role::Worker => {
-            meters
-                .tenant(&tenant)
-                .execute(1, Duration::from_micros(300));
-            meters
-                .tenant(&tenant)
-                .moved(1, true, 1 << 20, Duration::from_millis(2));
-            meters.usage(1, &usage(&tenant));
-            let reading = MemoryReading {
-                total: 8 << 30,
-                held: (3 << 30) + 256,
-                free: 2 << 30,
-                swapped: 1 << 30,
-            };
-            meters.memory(1, [(tenant.clone(), reading)].into());
-            let moves = MoveTotals {
-                waited_ns: 250_000_000,
-                swapped_byte_ms: 1_500 << 30,
-                saved_byte_ms: 750 << 30,
-                unsent_bytes: 3 << 20,
-                ..MoveTotals::default()
-            };
-            meters.moves(1, [(tenant, moves)].into());
-        }
-    }
-}
-
 #[test]
-fn metrics_arrive_with_units_and_as_docs_define_them() {
+fn metrics_arrive_with_units_and_as_the_table_defines_them() {
     let receiver = Receiver::start(0, None);
-    for role in [Role::Client, Role::Leader, Role::Worker] {
+    for role in [Role::Client, Role::Leader, Role::Worker, Role::Controller] {
         let telemetry = start(role, &receiver.endpoint());
         measures(role, &telemetry);
         // Dropping the last handle is enough, for what is only read when asked for too.
@@ -213,46 +157,13 @@ fn metrics_arrive_with_units_and_as_docs_define_them() {
             "{times}"
         );
     }
-    check_docs(&received);
+    check_table(&received);
 }
 
-fn usage(tenant: &Tenant) -> Usage {
-    Usage {
-        v: WIRE_VERSION,
-        incarnation: Incarnation(1),
-        sms: 4,
-        elapsed_ns: 10_000_000_000,
-        active_ns: 6_000_000_000,
-        starved_ns: 1_000_000_000,
-        sm_ns: 2_500_000_000,
-        saved: 12 << 20,
-        sessions: vec![UsageRow {
-            tenant: tenant.clone(),
-            session: SessionId(1),
-            launches: 5,
-            sm_ns: 2_500_000_000,
-            device_ns: 700_000_000,
-            byte_ms: 500 << 30,
-            resident: 1 << 30,
-        }],
-    }
-}
-
-/// Every metric that is sent is a row of the page's table with its unit, and the reverse.
-fn check_docs(received: &[Value]) {
-    let page = include_str!("../../../docs/reference/telemetry.md");
-    let (_, section) = page.split_once("## Metrics").expect("the page has metrics");
-    let rows = section
-        .lines()
-        .filter(|line| line.starts_with("| `warploom."));
-    let told = rows.map(|row| {
-        let mut cells = row
-            .split('|')
-            .skip(1)
-            .map(|cell| cell.trim().trim_matches('`'));
-        let mut cell = || cells.next().unwrap_or_default().to_owned();
-        (cell(), cell())
-    });
+/// Every metric that is sent is in the table with its unit, and the reverse.
+fn check_table(received: &[Value]) {
+    let table = METRICS.iter().filter(|metric| !metric.is_nvidia());
+    let told = table.map(|metric| (metric.name.to_owned(), metric.unit.to_owned()));
     let text = |line: &Value, field: &str| line[field].as_str().unwrap_or_default().to_owned();
     let sent = of_kind(received, "metric")
         .into_iter()

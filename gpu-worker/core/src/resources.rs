@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Failure, GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured, MemoryAnswer,
-    MemoryRequest, MoveTotals, OpNumber, Residency, SessionId, Tenant, TenantQuota, Usage,
-    UsageBlock,
+    ClientProcess, Failure, GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured,
+    MemoryAnswer, MemoryRequest, MoveTotals, OpNumber, Residency, SessionId, Tenant, TenantQuota,
+    Usage, UsageBlock,
 };
 
 use crate::busy::BusyTimes;
@@ -299,6 +299,12 @@ impl Resources {
             Some((tenant.clone(), (memory, self.pager.swapped(sessions))))
         });
         memory.collect()
+    }
+
+    /// The process that has a session, where its client says so.
+    #[must_use]
+    pub fn process(&self, session: SessionId) -> Option<ClientProcess> {
+        self.pager.process(session)
     }
 
     /// Everything used up to now. The latest message of an incarnation says all.

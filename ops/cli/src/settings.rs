@@ -46,11 +46,15 @@ known! {
     "log.filter" = "warn", "what is logged to stderr: error, warn, info, debug, trace or a tracing filter";
     "log.format" = "text", "text or json";
     "telemetry.otlp" = "", "OTLP/HTTP endpoint for traces and metrics; empty: off";
+    "metrics.public" = "off", "whether a leader or worker tells its metrics, which name tenants, to other hosts than its own: on or off";
+    "metrics.dcgm" = "off", "whether a worker has metrics under the names of NVIDIA's exporter too, by tenant: on or off";
     "role.deadline" = "30s", "a leader or worker that has not reached its broker so long after its start ends";
+    "leader.metrics" = "", "address and port at which Prometheus reads the leader's metrics, such as 127.0.0.1:9464; empty: off";
     "leader.connection_lost" = "10s", "a session lives so long after its program's connection is lost";
     "leader.expiry" = "60s", "a session lives so long without a sign of its program, which gives one every 10 s at least";
     "worker.gpu" = "0", "number of the worker's device in the cluster";
     "worker.device" = "auto", "auto, cpu or cuda";
+    "worker.metrics" = "", "address and port at which Prometheus reads the worker's metrics, such as 127.0.0.1:9465; empty: off";
     "worker.group" = "default", "group of workers that the worker is in; tenants may be bound to groups";
     "worker.exclusive" = "false", "whether the worker takes only tenants bound to its group, one at a time: true or false";
     "worker.capacity" = "", "memory sessions may have together, such as 8GiB (default: what the device has)";
@@ -86,6 +90,7 @@ known! {
     "up.leaders" = "3", "leader candidates that `up` starts";
     "up.workers" = "1", "workers that `up` starts";
     "up.controllers" = "1", "controllers that `up` starts: the page and the interface over HTTP; 0 is none";
+    "up.metrics" = "", "port of 127.0.0.1 at which Prometheus reads the first leader's metrics, those of the others and of workers at the next ones; empty: off";
     "up.deadline" = "60s", "how long the cluster that `up` starts may take until a leader leads all its workers";
     "up.tenants" = "default", "tenants that `up` makes, comma separated";
 }
@@ -114,7 +119,9 @@ impl Kind {
             ("broker.sync", _) => Self::OneOf(&["relaxed", "always"]),
             ("controller.mcp", _) => Self::OneOf(&["reads", "changes"]),
             ("log.format", _) => Self::OneOf(&["text", "json"]),
-            ("client.runtime_tables" | "client.swap", _) => Self::OneOf(&["off", "on"]),
+            ("client.runtime_tables" | "client.swap" | "metrics.public" | "metrics.dcgm", _) => {
+                Self::OneOf(&["off", "on"])
+            }
             (_, "true" | "false") => Self::OneOf(&["true", "false"]),
             (_, "") => Self::Text,
             (_, usual) if usual.parse::<u64>().is_ok() => Self::Number,

@@ -1,14 +1,21 @@
 //! The metrics of one process, always kept; `instruments` exports them.
 
+mod controller;
 mod leader;
+mod shared;
 mod tenant;
 mod times;
 mod usage;
 
+pub use controller::{
+    ClusterReading, ControllerMeters, TenantMemoryReading, TenantReading, Verified,
+};
 pub use leader::{GpuMeters, LeaderMeters};
+pub use shared::DeviceIdentity;
 pub use tenant::TenantMeters;
 pub use usage::{MemoryReading, TargetReading, UsageTotals};
 
+pub(crate) use shared::{Holder, Share, SharedDevice};
 pub(crate) use tenant::{gpu_attribute, tenant_attribute};
 pub(crate) use times::Durations;
 pub(crate) use usage::GpuUsage;
@@ -16,7 +23,9 @@ pub(crate) use usage::GpuUsage;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use bus_schemas::{GpuId, Incarnation, MoveTotals, StoreStatus, Tenant, Usage};
+use bus_schemas::{
+    ClientProcess, GpuId, Incarnation, MoveTotals, SessionId, StoreStatus, Tenant, Usage,
+};
 
 use crate::histogram::Histogram;
 use times::lock;
@@ -32,6 +41,9 @@ pub struct Meters {
     moves: Mutex<BTreeMap<GpuId, BTreeMap<Tenant, MoveTotals>>>,
     stores: Mutex<Vec<StoreStatus>>,
     leader: LeaderMeters,
+    controller: ControllerMeters,
+    /// Devices by who uses them, where that is exported under NVIDIA's names.
+    shared: OnceLock<Mutex<BTreeMap<GpuId, SharedDevice>>>,
     durations: Arc<OnceLock<Durations>>,
 }
 
@@ -55,6 +67,7 @@ impl Meters {
         let durations = Arc::<OnceLock<Durations>>::default();
         Self {
             leader: LeaderMeters::new(durations.clone()),
+            controller: ControllerMeters::new(durations.clone()),
             durations,
             ..Self::default()
         }
@@ -124,6 +137,43 @@ impl Meters {
         &self.leader
     }
 
+    /// What only a controller knows.
+    #[must_use]
+    pub fn controller(&self) -> &ControllerMeters {
+        &self.controller
+    }
+
+    /// From now on devices are told by who uses them.
+    pub(crate) fn share_devices(&self) {
+        let _ = self.shared.set(Mutex::default());
+    }
+
+    /// Whether devices are told by who uses them: else nobody need call [`Meters::shared_device`].
+    #[must_use]
+    pub fn shares_devices(&self) -> bool {
+        self.shared.get().is_some()
+    }
+
+    /// A device's usage, with who it is and the processes that have its sessions.
+    pub fn shared_device(
+        &self,
+        identity: &DeviceIdentity,
+        usage: &Usage,
+        process: impl Fn(SessionId) -> Option<ClientProcess>,
+    ) {
+        if let Some(shared) = self.shared.get() {
+            let mut shared = lock(shared);
+            let device = shared.entry(identity.gpu).or_default();
+            device.take(identity, usage, process);
+        }
+    }
+
+    pub(crate) fn each_shared(&self, see: impl FnMut(&SharedDevice)) {
+        if let Some(shared) = self.shared.get() {
+            lock(shared).values().for_each(see);
+        }
+    }
+
     /// Takes in a worker's usage. Its numbers are totals since its incarnation began, so it may
     /// come any number of times; an older one than was seen is ignored.
     pub fn usage(&self, gpu: GpuId, usage: &Usage) {
@@ -147,6 +197,7 @@ impl Meters {
                 elapsed_ns: usage.elapsed_ns,
                 active_ns: usage.active_ns,
                 starved_ns: usage.starved_ns,
+                sm_ns: usage.sm_ns,
                 saved: usage.saved,
                 tenants,
             };
@@ -234,7 +285,7 @@ impl Meters {
 mod tests {
     use std::time::Duration;
 
-    use bus_schemas::{SessionId, UsageRow, WIRE_VERSION};
+    use bus_schemas::{UsageRow, WIRE_VERSION};
 
     use super::*;
 

@@ -16,6 +16,7 @@ pub(crate) struct Durations {
     pub(crate) swap: metrics::Histogram<f64>,
     pub(crate) swapped: metrics::Counter<u64>,
     pub(crate) takeover: metrics::Histogram<f64>,
+    pub(crate) answer: metrics::Histogram<f64>,
 }
 
 /// Durations of one kind, nanoseconds.

@@ -49,6 +49,7 @@ pub(crate) struct GpuUsage {
     pub(crate) elapsed_ns: u64,
     pub(crate) active_ns: u64,
     pub(crate) starved_ns: u64,
+    pub(crate) sm_ns: u64,
     pub(crate) saved: u64,
     pub(crate) tenants: BTreeMap<Tenant, UsageTotals>,
 }
@@ -60,6 +61,8 @@ pub struct MemoryReading {
     pub total: u64,
     /// That its sessions have allocated.
     pub held: u64,
+    /// On the device that it is charged.
+    pub resident: u64,
     /// That it may still allocate.
     pub free: u64,
     /// Of its sessions that are swapped out.

@@ -16,7 +16,7 @@ use crate::credentials::credentials;
 use crate::exit::UsageError;
 use crate::process::{follow_parent, has_parent, stop_signal};
 use crate::settings::Settings;
-use crate::telemetry::{logs, telemetry};
+use crate::telemetry::{logs, metrics, telemetry};
 
 /// `warploom leader`.
 #[derive(Debug, Args)]
@@ -97,6 +97,7 @@ pub fn leader(args: &LeaderArgs, settings: &Settings) -> Result<()> {
     leader.config.connection_lost = nanos("leader.connection_lost")?;
     leader.config.expiry = nanos("leader.expiry")?;
     leader.telemetry = telemetry(Role::Leader, settings)?;
+    let _metrics = metrics("leader.metrics", settings, &leader.telemetry)?;
     scheduler_leader::run(leader, stop_signal)
 }
 
@@ -145,6 +146,7 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     }
     worker.evidence = args.evidence.clone();
     worker.telemetry = telemetry(Role::Worker, settings)?;
+    let _metrics = metrics("worker.metrics", settings, &worker.telemetry)?;
     let device = DeviceSettings {
         choice: chosen(args.device.as_deref(), settings, "worker.device")?,
         capacity: settings.bytes("worker.capacity")?,

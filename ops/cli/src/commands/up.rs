@@ -59,6 +59,7 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
         .workers
         .map_or_else(|| settings.number("up.workers"), Ok)?;
     options.controllers = settings.number("up.controllers")?;
+    options.metrics = metrics(&options, settings)?;
     options.server = settings.given("broker.server").map(Into::into);
     options.port = Some(settings.number("broker.port")?).filter(|port| *port != 0);
     options.sync = match settings.text("broker.sync") {
@@ -102,6 +103,48 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
     Ok(())
 }
 
+/// The first port at which metrics are read, if they are.
+fn metrics(options: &LocalOptions, settings: &Settings) -> Result<Option<u16>> {
+    if settings.given("up.metrics").is_none() {
+        for (key, roles) in [
+            ("leader.metrics", options.leaders),
+            ("worker.metrics", options.workers),
+        ] {
+            if roles > 1 && settings.given(key).is_some() {
+                bail!(UsageError(format!(
+                    "{key} is one port, and {roles} processes would listen on it: set up.metrics, from \
+                     which on each gets a port of its own"
+                )));
+            }
+        }
+        return Ok(None);
+    }
+    let metrics = Some(settings.number("up.metrics")?);
+    let fits = LocalOptions {
+        metrics,
+        ..options.clone()
+    }
+    .metrics_fit();
+    if !fits {
+        bail!(UsageError(
+            "up.metrics leaves no ports for all leaders and workers: 9464 is usual".into()
+        ));
+    }
+    Ok(metrics)
+}
+
+/// Where metrics are read, by the name of who has them.
+fn metrics_urls(cluster: &LocalCluster) -> Vec<(&str, String)> {
+    let leaders = cluster.leaders.iter().map(|(_, role)| role);
+    let roles = leaders
+        .chain(&cluster.workers)
+        .map(crate::local::RoleProcess::name);
+    let at = |name| Some((name, cluster.options().metrics_at(name)?));
+    let urls = roles.filter_map(at);
+    urls.map(|(name, at)| (name, format!("http://{at}/metrics")))
+        .collect()
+}
+
 fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
     let (url, credentials) = (cluster.broker.url(), cluster.credentials());
     let servers = cluster.broker.servers();
@@ -118,6 +161,7 @@ fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
                 "url": controller.said.url,
                 "link": controller.said.link,
             })).collect::<Vec<_>>(),
+            "metrics": metrics_urls(cluster).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         });
         return output::line(line);
     }
@@ -135,6 +179,9 @@ fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
     for role in &cluster.workers {
         let (name, pid) = (role.name(), role.pid());
         output::line(format_args!("{name:<10} process {pid}"))?;
+    }
+    for (name, url) in metrics_urls(cluster) {
+        output::line(format_args!("metrics    {name:<10} {url}"))?;
     }
     for controller in &cluster.controllers {
         let (name, pid) = (controller.role.name(), controller.role.pid());

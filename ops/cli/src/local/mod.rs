@@ -6,6 +6,7 @@ mod controllers;
 mod disk_supervision;
 mod disks;
 mod draining;
+mod metrics;
 mod process;
 mod restarts;
 mod scratch;
@@ -55,6 +56,8 @@ pub struct LocalOptions {
     pub workers: usize,
     /// Controllers.
     pub controllers: usize,
+    /// The first port of this host at which metrics are read: the leaders', then the workers'.
+    pub metrics: Option<u16>,
     /// Tenants with their settings.
     pub tenants: Vec<(Tenant, TenantSettings)>,
     /// How the leaders order, where that is not left to what the cluster was set to before.
@@ -94,6 +97,7 @@ impl LocalOptions {
             leaders: 1,
             workers: 1,
             controllers: 0,
+            metrics: None,
             tenants: Vec::new(),
             order: None,
             profile: Vec::new(),
@@ -251,7 +255,9 @@ impl LocalCluster {
     }
 
     fn leader_role(&self, name: &str, id: LeaderId) -> Result<RoleProcess> {
-        self.role("leader", name, &["--id".to_owned(), id.to_string()])
+        let mut arguments = vec!["--id".to_owned(), id.to_string()];
+        arguments.extend(self.options.metrics_of("leader", name));
+        self.role("leader", name, &arguments)
     }
 
     /// The candidate of this id.
@@ -282,7 +288,9 @@ impl LocalCluster {
             arguments.push(log.display().to_string());
             self.logs.push(log);
         }
-        let role = self.role("worker", &format!("worker-{gpu}"), &arguments)?;
+        let name = format!("worker-{gpu}");
+        arguments.extend(self.options.metrics_of("worker", &name));
+        let role = self.role("worker", &name, &arguments)?;
         Ok(role.of_device(gpu))
     }
 

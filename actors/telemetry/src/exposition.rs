@@ -1,0 +1,68 @@
+//! Metrics as Prometheus reads them: the same instruments as OTLP's, by the library's exporter.
+//!
+//! The library writes the text format 0.0.4 alone: neither OpenMetrics nor exemplars, which the SDK does not
+//! keep either.
+
+use std::collections::HashSet;
+
+use bus_schemas::Tenant;
+use opentelemetry::Key;
+use opentelemetry_prometheus::PrometheusExporter;
+use prometheus::{Encoder, Registry, TextEncoder};
+
+/// What a page of metrics says that it is.
+pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The attribute of the process that is a label of each series too: one Prometheus may read several clusters.
+const CLUSTER: &str = "warploom.cluster";
+
+/// The label that names a tenant.
+const TENANT: &str = "warploom_tenant";
+
+/// The page of a process's metrics.
+#[derive(Debug)]
+pub(crate) struct Exposition(Registry);
+
+impl Exposition {
+    /// The page, and the reader that fills it.
+    pub(crate) fn new() -> Result<(Self, PrometheusExporter), String> {
+        let registry = Registry::new();
+        let exporter = opentelemetry_prometheus::exporter()
+            .with_registry(registry.clone())
+            .with_resource_selector(HashSet::from([Key::from_static_str(CLUSTER)]))
+            .scope_info_enabled(false)
+            .build();
+        let exporter = exporter.map_err(|error| error.to_string())?;
+        Ok((Self(registry), exporter))
+    }
+
+    /// The page as of now, or what of it is of one tenant.
+    pub(crate) fn render(&self, of: Option<&Tenant>) -> String {
+        let mut families = self.0.gather();
+        for family in &mut families {
+            // The library adds a unit that the name has already, which OpenTelemetry's rules forbid.
+            if let Some(stem) = family.name().strip_suffix("_bytes_bytes_total") {
+                let name = format!("{stem}_bytes_total");
+                family.set_name(name);
+            }
+            if let Some(tenant) = of {
+                let series = family.take_metric().into_iter();
+                family.set_metric(series.filter(|it| is_of(it, tenant)).collect());
+            }
+        }
+        families.retain(|family| !family.get_metric().is_empty());
+        let mut text = Vec::new();
+        if let Err(error) = TextEncoder::new().encode(&families, &mut text) {
+            tracing::warn!(%error, "metrics cannot be written");
+            text.clear();
+        }
+        String::from_utf8(text).unwrap_or_default()
+    }
+}
+
+/// Whether a series is a tenant's own.
+fn is_of(series: &prometheus::proto::Metric, tenant: &Tenant) -> bool {
+    let labels = series.get_label().iter();
+    let mut tenants = labels.filter(|label| label.name() == TENANT);
+    tenants.any(|label| label.value() == tenant.as_str())
+}

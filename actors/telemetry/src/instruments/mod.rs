@@ -1,0 +1,284 @@
+//! The OpenTelemetry instruments behind the meters, made once of the table in `catalogue`, whoever reads them:
+//! an OTLP collector, Prometheus, or both.
+
+mod controller;
+mod nvidia;
+
+use std::sync::Arc;
+
+use bus_schemas::{Invariant, MoveTotals};
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
+
+use crate::catalogue::{self as table, Metric};
+use crate::meters::{
+    Durations, GpuUsage, MemoryReading, Meters, UsageTotals, gpu_attribute, tenant_attribute,
+};
+use crate::settings::Role;
+
+/// Makes a role's instruments. Callbacks hold the meters weakly: the meters hold instruments.
+pub(crate) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
+    let histogram = |metric| histogram(meter, metric);
+    let swapped = &table::SWAP_BYTES;
+    meters.export_durations(Durations {
+        request: histogram(&table::REQUEST_DURATION),
+        queue: histogram(&table::QUEUE_DURATION),
+        execute: histogram(&table::EXECUTE_DURATION),
+        swap: histogram(&table::SWAP_DURATION),
+        swapped: meter
+            .u64_counter(swapped.name)
+            .with_unit(swapped.unit)
+            .with_description(swapped.help)
+            .build(),
+        takeover: histogram(&table::TAKEOVER_DURATION),
+        answer: histogram(&table::API_DURATION),
+    });
+    let instruments = Instruments { meter, meters };
+    match role {
+        Role::Leader => {
+            instruments.leader();
+            instruments.gpus();
+            instruments.targets();
+            instruments.stores();
+            instruments.invariants();
+        }
+        Role::Worker => {
+            instruments.tenants();
+            instruments.memory();
+            instruments.moves();
+            instruments.devices();
+            instruments.invariants();
+            if meters.shares_devices() {
+                instruments.nvidia();
+            }
+        }
+        Role::Controller => {
+            instruments.interface();
+            instruments.cluster();
+            instruments.cluster_tenants();
+            instruments.cluster_memory();
+        }
+        Role::Client => {}
+    }
+}
+
+fn histogram(meter: &Meter, metric: &'static Metric) -> Histogram<f64> {
+    // 1, 2, 5 per power of ten, from 10 µs to 100 s.
+    let decades = (-5..2).flat_map(|power| [1.0, 2.0, 5.0].map(|n| n * 10f64.powi(power)));
+    meter
+        .f64_histogram(metric.name)
+        .with_unit(metric.unit)
+        .with_description(metric.help)
+        .with_boundaries(decades.chain([100.0]).collect())
+        .build()
+}
+
+/// Where instruments are made, and what they read.
+struct Instruments<'a> {
+    meter: &'a Meter,
+    meters: &'a Arc<Meters>,
+}
+
+/// Methods that make an instrument of the table, and of what reads its values.
+macro_rules! observables {
+    ($($method:ident, $make:ident, $number:ty;)*) => {$(
+        fn $method(
+            &self,
+            metric: &'static Metric,
+            read: impl Fn(&Meters, &dyn AsyncInstrument<$number>) + Send + Sync + 'static,
+        ) {
+            let meters = Arc::downgrade(self.meters);
+            let made = self.meter.$make(metric.name);
+            let made = made.with_unit(metric.unit).with_description(metric.help);
+            let made = made.with_callback(move |observer| {
+                if let Some(meters) = meters.upgrade() {
+                    read(&meters, observer);
+                }
+            });
+            made.build();
+        }
+    )*};
+}
+
+impl Instruments<'_> {
+    observables! {
+        counter, u64_observable_counter, u64;
+        amount, f64_observable_counter, f64;
+        gauge, u64_observable_gauge, u64;
+        time, f64_observable_gauge, f64;
+    }
+
+    /// What a process that leads or would lead knows of itself.
+    fn leader(&self) {
+        self.gauge(&table::EPOCH, |meters, out| {
+            out.observe(meters.leader().read()[0], &[]);
+        });
+        self.gauge(&table::RECORD_LAG, |meters, out| {
+            out.observe(meters.leader().read()[1], &[]);
+        });
+    }
+
+    /// Devices as the leader sees them.
+    fn gpus(&self) {
+        for (metric, field) in [(&table::WINDOW, 0), (&table::OUTSTANDING, 1)] {
+            self.time(metric, move |meters, out| {
+                meters.each_gpu(|gpu, values| {
+                    out.observe(seconds(values[field]), &[gpu_attribute(gpu)]);
+                });
+            });
+        }
+        for (metric, field) in [(&table::GRANTS, 2), (&table::VOIDS, 3)] {
+            self.counter(metric, move |meters, out| {
+                meters.each_gpu(|gpu, values| out.observe(values[field], &[gpu_attribute(gpu)]));
+            });
+        }
+    }
+
+    /// Targets of tenants and how they are met.
+    fn targets(&self) {
+        self.time(&table::SLO_TARGET, |meters, out| {
+            meters.each_target(|tenant, reading| {
+                if reading.target_ns > 0 {
+                    out.observe(seconds(reading.target_ns), &[tenant_attribute(tenant)]);
+                }
+            });
+        });
+        self.time(&table::SLO_P99, |meters, out| {
+            meters.each_target(|tenant, reading| {
+                if reading.target_ns > 0 {
+                    out.observe(seconds(reading.p99_ns), &[tenant_attribute(tenant)]);
+                }
+            });
+        });
+        self.counter(&table::SLO_REQUESTS, |meters, out| {
+            meters.each_target(|tenant, reading| {
+                out.observe(reading.requests, &[tenant_attribute(tenant)]);
+            });
+        });
+        self.counter(&table::SLO_ATTAINED, |meters, out| {
+            meters.each_target(|tenant, reading| {
+                out.observe(reading.within, &[tenant_attribute(tenant)]);
+            });
+        });
+    }
+
+    /// What is kept in the broker.
+    fn stores(&self) {
+        let attribute = |name: &str| [KeyValue::new("warploom.store", name.to_owned())];
+        self.gauge(&table::STORE_USED, move |meters, out| {
+            meters.each_store(|store| out.observe(store.bytes, &attribute(&store.name)));
+        });
+        self.gauge(&table::STORE_LIMIT, move |meters, out| {
+            meters.each_store(|store| out.observe(store.limit, &attribute(&store.name)));
+        });
+        self.gauge(&table::STORE_ALARM, move |meters, out| {
+            meters.each_store(|store| {
+                out.observe((!store.alarm.is_empty()).into(), &attribute(&store.name));
+            });
+        });
+    }
+
+    /// Violated invariants, of which each has a series from the start: a zero says that it is looked at.
+    fn invariants(&self) {
+        self.counter(&table::INVARIANT_VIOLATIONS, |_, out| {
+            for invariant in Invariant::ALL {
+                let name = KeyValue::new("warploom.invariant", invariant.name());
+                out.observe(invariant.violations(), &[name]);
+            }
+        });
+    }
+
+    /// What tenants used of a worker's device.
+    fn tenants(&self) {
+        fn each(meters: &Meters, mut see: impl FnMut(&[KeyValue], &UsageTotals)) {
+            meters.each_usage(|usage| {
+                for (tenant, totals) in &usage.tenants {
+                    see(
+                        &[tenant_attribute(tenant), gpu_attribute(usage.gpu)],
+                        totals,
+                    );
+                }
+            });
+        }
+        self.counter(&table::LAUNCHES, |meters, out| {
+            each(meters, |attributes, totals| {
+                out.observe(totals.launches, attributes)
+            });
+        });
+        self.amount(&table::CORE_CREDITS, |meters, out| {
+            each(meters, |attributes, totals| {
+                out.observe(totals.core_credits(), attributes)
+            });
+        });
+        self.amount(&table::VRAM_CREDITS, |meters, out| {
+            each(meters, |attributes, totals| {
+                out.observe(totals.vram_credits(), attributes)
+            });
+        });
+    }
+
+    /// What tenants have of a worker's device's memory now.
+    fn memory(&self) {
+        type Of = fn(MemoryReading) -> u64;
+        let rows: [(&'static Metric, Of); 5] = [
+            (&table::VRAM_TOTAL, |it| it.total),
+            (&table::VRAM_HELD, |it| it.held),
+            (&table::VRAM_RESIDENT, |it| it.resident),
+            (&table::VRAM_FREE, |it| it.free),
+            (&table::VRAM_SWAPPED, |it| it.swapped),
+        ];
+        for (metric, of) in rows {
+            self.gauge(metric, move |meters, out| {
+                meters.each_memory(|tenant, gpu, reading| {
+                    let attributes = [tenant_attribute(tenant), gpu_attribute(gpu)];
+                    out.observe(of(reading), &attributes);
+                });
+            });
+        }
+    }
+
+    /// What tenants' memory did on a worker's device. Moves and their bytes are counted as they end.
+    fn moves(&self) {
+        type Of = fn(&MoveTotals) -> f64;
+        let rows: [(&'static Metric, Of); 4] = [
+            (&table::SWAP_WAITED, |it| seconds(it.waited_ns)),
+            (&table::SWAP_CREDITS, |it| gib_seconds(it.swapped_byte_ms)),
+            (&table::SAVED_CREDITS, |it| gib_seconds(it.saved_byte_ms)),
+            (&table::COPIES_UNSENT, |it| it.unsent_bytes as f64),
+        ];
+        for (metric, of) in rows {
+            self.amount(metric, move |meters, out| {
+                meters.each_moves(|tenant, gpu, moves| {
+                    let attributes = [tenant_attribute(tenant), gpu_attribute(gpu)];
+                    out.observe(of(moves), &attributes);
+                });
+            });
+        }
+    }
+
+    /// The devices of this process's workers.
+    fn devices(&self) {
+        type Of = fn(&GpuUsage) -> f64;
+        let rows: [(&'static Metric, Of); 3] = [
+            (&table::GPU_ACTIVE, |it| seconds(it.active_ns)),
+            (&table::GPU_STARVATION, |it| seconds(it.starved_ns)),
+            (&table::GPU_CREDITS, |it| seconds(it.sm_ns)),
+        ];
+        for (metric, of) in rows {
+            self.amount(metric, move |meters, out| {
+                meters.each_usage(|usage| out.observe(of(usage), &[gpu_attribute(usage.gpu)]));
+            });
+        }
+        self.gauge(&table::VRAM_SAVED, |meters, out| {
+            meters.each_usage(|usage| out.observe(usage.saved, &[gpu_attribute(usage.gpu)]));
+        });
+    }
+}
+
+fn gib_seconds(byte_ms: u64) -> f64 {
+    byte_ms as f64 / f64::from(1 << 30) / 1e3
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}

@@ -1,0 +1,198 @@
+//! The listener that a leader's or worker's metrics are read from: plain HTTP, one path, on a thread of its
+//! own, so that whoever reads slowly or often holds up no actor. Connections are few, and short in all they
+//! send and take.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::Telemetry;
+use crate::exposition::METRICS_TYPE;
+
+/// The path.
+const PATH: &str = "/metrics";
+/// Connections at a time.
+const CONNECTIONS: usize = 16;
+/// How long the head of a request may take to come.
+const HEAD: Duration = Duration::from_secs(5);
+/// How long a connection may last: Prometheus opens another one.
+const LIFE: Duration = Duration::from_secs(300);
+/// Bytes of a request's head at most.
+const HEAD_BYTES: usize = 16 << 10;
+/// Before a connection is taken again, where that failed: there are too many files, say.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Serves a process's metrics until it is dropped.
+#[derive(Debug)]
+pub struct MetricsServer {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsServer {
+    /// Serves the metrics of `telemetry` at this address.
+    ///
+    /// # Errors
+    /// When nothing can listen there.
+    pub fn start(telemetry: Telemetry, address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    ended = accept(listener, telemetry, address) => if let Err(error) = ended {
+                        tracing::warn!(%error, "metrics cannot be read any more");
+                    },
+                    _ = stopped => {}
+                }
+            });
+        };
+        let thread = std::thread::Builder::new().name("metrics".into());
+        Ok(Self {
+            address,
+            stop: Some(stop),
+            thread: Some(thread.spawn(serve)?),
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say, and a panic in it has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, telemetry: Telemetry, at: SocketAddr) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return Ok(());
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let telemetry = telemetry.clone();
+                tokio::spawn(async move {
+                    let _ = tokio::time::timeout(LIFE, connection(stream, telemetry, at)).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "taking a connection for metrics");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, telemetry: Telemetry, at: SocketAddr) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = answer(&request, &telemetry, at);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        // Whoever was at the other end has gone.
+        tracing::debug!(%error, "a connection for metrics");
+    }
+}
+
+fn answer<B>(request: &Request<B>, telemetry: &Telemetry, at: SocketAddr) -> Response<String> {
+    let host = request.headers().get(HOST);
+    let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if at.ip().is_loopback() && !is_local(host) {
+        // A page elsewhere whose name leads here.
+        return plain(
+            StatusCode::FORBIDDEN,
+            "the header Host names no address of this host\n",
+        );
+    }
+    if request.uri().path() != PATH {
+        return plain(StatusCode::NOT_FOUND, "there is only /metrics\n");
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "this is only read\n");
+        let methods = HeaderValue::from_static("GET, HEAD");
+        refused.headers_mut().insert(ALLOW, methods);
+        return refused;
+    }
+    let mut page = Response::new(telemetry.exposition().unwrap_or_default());
+    let kind = HeaderValue::from_static(METRICS_TYPE);
+    page.headers_mut().insert(CONTENT_TYPE, kind);
+    page
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<String> {
+    let mut response = Response::new(text.to_owned());
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// Whether a `Host` names this host by an address, or as every host names itself.
+fn is_local(host: &str) -> bool {
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => name,
+        _ => host,
+    };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost"
+        || bare
+            .parse()
+            .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_this_host_are_told_from_others() {
+        for host in ["localhost", "localhost:9464", "127.0.0.2:1", "[::1]:9464"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example:9464",
+            "10.0.0.1",
+            "localhost.evil.example",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The files that are made from the table of metrics are as the table says; `WARPLOOM_BLESS=1` writes them
+//! anew. Alert rules, which are written by hand, name metrics of the table only.
+
+mod dashboard;
+mod page;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use telemetry::catalogue::{Kind, METRICS};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Compares a file with what it must be, or writes it.
+fn check(path: &str, text: &str) {
+    let file = root().join(path);
+    if std::env::var_os("WARPLOOM_BLESS").is_some_and(|it| it == "1") {
+        let folder = file.parent().expect("it is in a folder");
+        std::fs::create_dir_all(folder).expect("the folder");
+        std::fs::write(&file, text).expect("written");
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        found == text,
+        "{path} is not as the table says: `just bless` writes it"
+    );
+}
+
+/// The names of metrics in a query.
+fn named(query: &str) -> BTreeSet<String> {
+    let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':');
+    let metrics = words.filter(|word| word.starts_with("warploom_") || word.starts_with("DCGM_"));
+    metrics.map(str::to_owned).collect()
+}
+
+/// The names of all series and labels that there are.
+fn known() -> BTreeSet<String> {
+    let mut names = BTreeSet::from(["warploom_cluster".to_owned()]);
+    for metric in METRICS {
+        let name = metric.prometheus();
+        if metric.kind == Kind::Histogram {
+            names.extend(["bucket", "sum", "count"].map(|part| format!("{name}_{part}")));
+        }
+        names.extend(
+            metric
+                .labels
+                .iter()
+                .map(|label| metric.prometheus_label(label)),
+        );
+        names.insert(name);
+    }
+    names
+}
+
+#[test]
+fn the_page_of_metrics_is_the_tables() {
+    check("docs/reference/metrics.md", &page::text());
+}
+
+#[test]
+fn the_dashboard_is_the_tables_and_asks_for_what_there_is() {
+    for query in dashboard::queries() {
+        let unknown: Vec<_> = named(&query).difference(&known()).cloned().collect();
+        assert!(unknown.is_empty(), "{unknown:?} in {query}");
+    }
+    check("ops/grafana/warploom.json", &dashboard::text());
+}
+
+#[test]
+fn alerts_ask_for_what_there_is() {
+    let file = root().join("ops/prometheus/alerts.yml");
+    let rules = std::fs::read_to_string(file).expect("the rules");
+    let unknown: Vec<_> = named(&rules).difference(&known()).cloned().collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}

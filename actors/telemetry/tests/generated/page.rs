@@ -1,0 +1,80 @@
+//! The page of metrics.
+
+use std::fmt::Write as _;
+
+use telemetry::Role;
+use telemetry::catalogue::{METRICS, Metric};
+
+const BEGINNING: &str = "\
+# Metrics
+
+Every metric, made from the table in `actors/telemetry/src/catalogue.rs` by `just bless`: change it there. What the
+numbers mean beyond a line is in [telemetry](telemetry.md#definitions); how Prometheus reads them, in
+[prometheus](../howto/prometheus.md).
+
+The first name is the one by which an OTLP collector gets a metric, with the attributes `warploom.tenant`,
+`warploom.gpu` and so on. The second is the one on `/metrics`, with the labels `warploom_tenant`, `warploom_gpu` and so
+on; there each series has the cluster as `warploom_cluster`, and `target_info` says what the process is. Both are read
+from the same instruments.
+
+A counter only grows while a process lives, and begins at zero with the next one. Histograms have buckets at 1, 2 and
+5 of each power of ten from 10 µs to 100 s. Sessions are no label, for their number has no bound. One metric has 2,000
+series in a process at most; what is beyond them is in one with the label `otel_metric_overflow`. Neither exemplars nor
+the format OpenMetrics are written: OpenTelemetry's SDK for Rust and its Prometheus exporter have neither.
+";
+
+const NVIDIA: &str = "\
+With `metrics.dcgm=on`: gauges under the names and labels of NVIDIA's `dcgm-exporter`. `exported_namespace` is the tenant,
+`exported_pod` the host of the session's process and `exported_container` its program, where its client says so; all are
+empty for what nobody has. Where that exporter sees one device, there is a series for each of those who share it here:
+their sum by `gpu` is the device's, of which nothing is counted twice. At most 256 programs of a device are told apart,
+and what others do is told of their tenant.
+
+Utilization is of the time since a second ago at least, and counts work when it ends. The CPU device has these
+metrics too. Temperature, power, clocks and the like are not the hypervisor's to know: run NVIDIA's exporter beside it
+for these.
+";
+
+/// The page's text.
+pub(crate) fn text() -> String {
+    let mut text = BEGINNING.to_owned();
+    section(&mut text, "Of clients", "", |it| it.roles == [Role::Client]);
+    section(&mut text, "Of workers", "", |it| {
+        it.roles == [Role::Worker] && !it.is_nvidia()
+    });
+    section(&mut text, "Of leaders", "", |it| it.roles == [Role::Leader]);
+    section(&mut text, "Of leaders and workers", "", |it| {
+        it.roles.len() == 2
+    });
+    section(&mut text, "Of controllers", "", |it| {
+        it.roles == [Role::Controller]
+    });
+    section(&mut text, "Under NVIDIA's names", NVIDIA, Metric::is_nvidia);
+    text
+}
+
+fn section(text: &mut String, heading: &str, beginning: &str, of: impl Fn(&Metric) -> bool) {
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "\n## {heading}\n");
+    if !beginning.is_empty() {
+        let _ = writeln!(text, "{beginning}");
+    }
+    text.push_str("| metric | on `/metrics` | kind | unit | by | meaning |\n");
+    text.push_str("| --- | --- | --- | --- | --- | --- |\n");
+    for metric in METRICS.iter().filter(|metric| of(metric)) {
+        let labels = match metric.is_nvidia() {
+            true => "`gpu` …".to_owned(),
+            false => metric.labels.join(", "),
+        };
+        let unit = match metric.unit {
+            "" => String::new(),
+            unit => format!("`{unit}`"),
+        };
+        let (name, shown, kind) = (metric.name, metric.prometheus(), metric.kind.name());
+        let help = metric.help;
+        let _ = writeln!(
+            text,
+            "| `{name}` | `{shown}` | {kind} | {unit} | {labels} | {help} |"
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! Where the metrics of a local cluster's roles are read: each at a port of its own.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::LocalOptions;
+
+impl LocalOptions {
+    /// Whether there are ports for all roles.
+    #[must_use]
+    pub fn metrics_fit(&self) -> bool {
+        self.metrics.is_none_or(|first| {
+            let others = (self.leaders + self.workers).saturating_sub(1);
+            first != 0 && usize::from(first) + others <= usize::from(u16::MAX)
+        })
+    }
+
+    /// Where a role's metrics are read, by its name; nowhere those of leaders that came later.
+    #[must_use]
+    pub fn metrics_at(&self, name: &str) -> Option<SocketAddr> {
+        let (role, number) = name.rsplit_once('-')?;
+        let number: usize = number.parse().ok()?;
+        let behind = match role {
+            "leader" if number < self.leaders => number,
+            "worker" => self.leaders.checked_add(number)?,
+            _ => return None,
+        };
+        let port = self.metrics?.checked_add(u16::try_from(behind).ok()?)?;
+        Some((Ipv4Addr::LOCALHOST, port).into())
+    }
+
+    /// The same as a flag.
+    pub(super) fn metrics_of(&self, role: &str, name: &str) -> Vec<String> {
+        let at = self.metrics_at(name);
+        at.map_or_else(Vec::new, |at| {
+            vec!["--set".to_owned(), format!("{role}.metrics={at}")]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_role_has_a_port_of_its_own() {
+        let mut options = LocalOptions::new("unused", "test").expect("options");
+        assert_eq!(options.metrics_at("leader-0"), None);
+        (options.leaders, options.workers, options.metrics) = (2, 2, Some(9_464));
+        let ports = |options: &LocalOptions| {
+            let names = ["leader-0", "leader-1", "leader-2", "worker-0", "worker-1"];
+            names.map(|name| options.metrics_at(name).map(|at| at.port()))
+        };
+        let some = [Some(9_464), Some(9_465), None, Some(9_466), Some(9_467)];
+        assert_eq!(ports(&options), some);
+        assert!(options.metrics_fit());
+        options.metrics = Some(65_533);
+        assert!(!options.metrics_fit());
+        assert_eq!(ports(&options)[4], None);
+    }
+}
