@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::Status;
+use telemetry::Telemetry;
 use tokio::sync::{Mutex, Semaphore, watch};
 use warploom_cli::admin::{Administrator, DeviceMemory};
 
@@ -65,6 +66,8 @@ pub(crate) struct Cluster {
     pub(crate) secure: bool,
     /// What credits cost.
     pub(crate) prices: Option<Prices>,
+    /// What is measured of the interface and the cluster.
+    pub(crate) telemetry: Telemetry,
     moment: Mutex<Option<(Instant, Moment)>>,
 }
 
@@ -75,6 +78,7 @@ pub(crate) type Shared = Arc<Cluster>;
 pub(crate) struct Parts {
     pub(crate) access: AccessStore,
     pub(crate) view: View,
+    pub(crate) telemetry: Telemetry,
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) options: Options,
 }
@@ -114,6 +118,7 @@ impl Cluster {
             evidence_key: parts.options.evidence_key,
             secure: parts.options.secure,
             prices: parts.options.prices,
+            telemetry: parts.telemetry,
             moment: Mutex::new(None),
         }
     }
@@ -138,6 +143,11 @@ impl Cluster {
         };
         *kept = Some((Instant::now(), moment.clone()));
         Ok(moment)
+    }
+
+    /// Streams of events that are open.
+    pub(crate) fn open_streams(&self) -> u64 {
+        (STREAMS - self.streams.available_permits().min(STREAMS)) as u64
     }
 
     /// What was known is not true any more: somebody has changed it.

@@ -8,6 +8,7 @@ mod command;
 mod feed;
 mod http;
 mod mcp;
+mod metrics;
 mod page;
 mod position;
 mod presence;

@@ -12,8 +12,8 @@ use utoipa_axum::routes;
 
 use crate::api::document::Document;
 use crate::api::{
-    cluster, document, events, groups, identity, order, profiles, sessions, settings, tenants,
-    tokens, usage, workers,
+    cluster, document, events, groups, identity, metrics, order, profiles, sessions, settings,
+    tenants, tokens, usage, workers,
 };
 use crate::cluster::Shared;
 use crate::http::etag;
@@ -38,6 +38,7 @@ fn operations() -> OpenApiRouter<Shared> {
         .routes(routes!(identity::logout))
         .routes(routes!(cluster::cluster))
         .routes(routes!(cluster::hold))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(tenants::tenants, tenants::create_tenant))
         .routes(routes!(
             tenants::tenant,

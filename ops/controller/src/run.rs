@@ -5,20 +5,21 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use serde_json::json;
+use telemetry::Role;
 use tokio::sync::watch;
 use warploom_cli::admin::Administrator;
 use warploom_cli::credentials::credentials;
 use warploom_cli::output;
 use warploom_cli::process::{follow_parent, stop_signal};
 use warploom_cli::settings::Settings;
-use warploom_cli::telemetry::logs;
+use warploom_cli::telemetry::{logs, telemetry};
 
 use crate::access::{AccessStore, Secret};
 use crate::cluster::{Cluster, Options, Parts};
 use crate::prices::Prices;
 use crate::problem::Problem;
 use crate::view::View;
-use crate::{presence, router, server};
+use crate::{metrics, presence, router, server};
 
 /// Threads that answer: a request waits for the broker more than it computes.
 const THREADS: usize = 2;
@@ -86,6 +87,7 @@ async fn run(settings: &Settings, folders: Folders, json: bool) -> Result<()> {
     let parts = Parts {
         access: access.clone(),
         view,
+        telemetry: telemetry(Role::Controller, settings)?,
         stopping: stopping.clone(),
         options: Options {
             evidence_key: credentials.evidence_key.clone(),
@@ -100,6 +102,7 @@ async fn run(settings: &Settings, folders: Folders, json: bool) -> Result<()> {
     entry.say(&access).await.map_err(failed)?;
     announce(&access, &url, json).await?;
     let told = stopping.clone();
+    tokio::spawn(metrics::watch(Arc::clone(&cluster)));
     let served = server::serve(listener, tls, router::router(cluster), stopping);
     let stopped = async {
         stop.await;

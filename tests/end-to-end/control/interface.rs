@@ -15,35 +15,35 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An answer, read to its end.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: HeaderMap,
-    pub(super) text: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Answer {
     /// Its body as JSON.
     #[track_caller]
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
     /// A header.
-    pub(super) fn header(&self, name: &str) -> String {
+    pub(crate) fn header(&self, name: &str) -> String {
         let value = self.headers.get(name).and_then(|value| value.to_str().ok());
         value.unwrap_or_default().to_owned()
     }
 
     /// Itself, which has this status.
     #[track_caller]
-    pub(super) fn is(self, status: u16) -> Self {
+    pub(crate) fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{self:?}");
         self
     }
 
     /// Itself, a problem of this status and code.
     #[track_caller]
-    pub(super) fn problem(self, status: u16, code: &str) -> Self {
+    pub(crate) fn problem(self, status: u16, code: &str) -> Self {
         let this = self.is(status);
         assert_eq!(this.header("content-type"), "application/problem+json");
         assert_eq!(this.json()["code"], code, "{this:?}");
@@ -65,7 +65,7 @@ async fn read(response: Response) -> Answer {
 
 /// A client with what it sends along each time.
 #[derive(Clone)]
-pub(super) struct Interface {
+pub(crate) struct Interface {
     client: Client,
     url: String,
     headers: HeaderMap,
@@ -90,7 +90,7 @@ fn client(authority: Option<&[u8]>) -> Client {
 
 impl Interface {
     /// Nobody's.
-    pub(super) fn new(url: &str) -> Self {
+    pub(crate) fn new(url: &str) -> Self {
         Self {
             client: client(None),
             url: url.to_owned(),
@@ -99,7 +99,7 @@ impl Interface {
     }
 
     /// Nobody's, who trusts an authority.
-    pub(super) fn trusting(url: &str, authority: &[u8]) -> Self {
+    pub(crate) fn trusting(url: &str, authority: &[u8]) -> Self {
         Self {
             client: client(Some(authority)),
             ..Self::new(url)
@@ -107,7 +107,7 @@ impl Interface {
     }
 
     /// The same with a header each time.
-    pub(super) fn with(&self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         let mut other = self.clone();
         let name: HeaderName = name.parse().expect("a header's name");
         let value = HeaderValue::from_str(value).expect("a header's value");
@@ -116,7 +116,7 @@ impl Interface {
     }
 
     /// The same at another controller.
-    pub(super) fn at(&self, url: &str) -> Self {
+    pub(crate) fn at(&self, url: &str) -> Self {
         Self {
             url: url.to_owned(),
             ..self.clone()
@@ -124,12 +124,12 @@ impl Interface {
     }
 
     /// The same with a token.
-    pub(super) fn with_token(&self, token: &str) -> Self {
+    pub(crate) fn with_token(&self, token: &str) -> Self {
         self.with("authorization", &format!("Bearer {token}"))
     }
 
     /// Asks, and gives the answer while it comes.
-    pub(super) async fn begin(&self, method: &str, path: &str, body: Option<&Value>) -> Response {
+    pub(crate) async fn begin(&self, method: &str, path: &str, body: Option<&Value>) -> Response {
         let method: Method = method.parse().expect("a method");
         let mut request = self
             .client
@@ -144,12 +144,12 @@ impl Interface {
     }
 
     /// Asks.
-    pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         read(self.begin(method, path, body).await).await
     }
 
     /// Sends a file.
-    pub(super) async fn ask_bytes(&self, method: &str, path: &str, file: String) -> Answer {
+    pub(crate) async fn ask_bytes(&self, method: &str, path: &str, file: String) -> Answer {
         let method: Method = method.parse().expect("a method");
         let request = self.client.request(method, format!("{}{path}", self.url));
         let request = request.headers(self.headers.clone()).body(file);
@@ -157,29 +157,29 @@ impl Interface {
     }
 
     /// Reads.
-    pub(super) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, None).await
     }
 
     /// Sends a body.
-    pub(super) async fn send(&self, method: &str, path: &str, body: Value) -> Answer {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> Answer {
         self.ask(method, path, Some(&body)).await
     }
 }
 
 /// A cluster with a controller, and tenants none of which is at work.
-pub(super) async fn cluster(tenants: &[&str], workers: usize) -> LoadedCluster {
+pub(crate) async fn cluster(tenants: &[&str], workers: usize) -> LoadedCluster {
     let plans: Vec<_> = tenants.iter().map(|name| plan(name, "search", 1)).collect();
     LoadedCluster::made(1, workers, &plans, |options| options.controllers = 1).await
 }
 
 /// Nobody's client of a cluster's controller.
-pub(super) fn nobody(loaded: &LoadedCluster) -> Interface {
+pub(crate) fn nobody(loaded: &LoadedCluster) -> Interface {
     Interface::new(&loaded.demo.cluster.controllers[0].said.url)
 }
 
 /// A client with a new token of a role.
-pub(super) fn of_role(loaded: &LoadedCluster, role: &str, tenant: Option<&str>) -> Interface {
+pub(crate) fn of_role(loaded: &LoadedCluster, role: &str, tenant: Option<&str>) -> Interface {
     let mut arguments = vec!["controller", "token", "create", role, "--role", role];
     if let Some(tenant) = tenant {
         arguments.extend(["--tenant", tenant]);

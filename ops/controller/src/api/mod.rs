@@ -5,6 +5,7 @@ pub(crate) mod document;
 pub(crate) mod events;
 pub(crate) mod groups;
 pub(crate) mod identity;
+pub(crate) mod metrics;
 pub(crate) mod order;
 pub(crate) mod profiles;
 pub(crate) mod sessions;

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
@@ -13,6 +14,7 @@ use warploom_cli::calendar::now_ms;
 use super::rules::{Need, Rules};
 use crate::access::{Identity, Means, Scope, Secret};
 use crate::cluster::{Cluster, Shared};
+use crate::metrics::Counted;
 use crate::problem::Problem;
 
 /// The header that a browser's changes carry.
@@ -30,7 +32,7 @@ pub(crate) struct Gate {
 }
 
 /// Lets a request through, or says why not.
-pub(crate) async fn gate(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>();
     let path = path.map_or("", MatchedPath::as_str).to_owned();
     let Some(need) = gate.rules.need(request.method(), &path) else {
@@ -41,18 +43,9 @@ pub(crate) async fn gate(State(gate): State<Gate>, mut request: Request, next: N
         }
         return response;
     };
-    if need != Need::Nothing {
-        let asking = Asking::of(&request, gate.cluster.secure);
-        match gate.pass(asking, need).await {
-            Ok(identity) => {
-                let (name, method) = (&identity.name, request.method());
-                tracing::info!(%name, %method, path, "request");
-                request.extensions_mut().insert(identity);
-            }
-            Err(problem) => return problem.into_response(),
-        }
-    }
-    next.run(request).await
+    let mut response = gate.answer(need, &path, request, next).await;
+    response.extensions_mut().insert(Counted(need.name()));
+    response
 }
 
 /// What the gate looks at.
@@ -77,6 +70,21 @@ impl Asking {
 }
 
 impl Gate {
+    async fn answer(&self, need: Need, path: &str, mut request: Request, next: Next) -> Response {
+        if need != Need::Nothing {
+            let asking = Asking::of(&request, self.cluster.secure);
+            match self.pass(asking, need).await {
+                Ok(identity) => {
+                    let (name, method) = (&identity.name, request.method());
+                    tracing::info!(%name, %method, path, "request");
+                    request.extensions_mut().insert(identity);
+                }
+                Err(problem) => return problem.into_response(),
+            }
+        }
+        next.run(request).await
+    }
+
     async fn pass(&self, asking: Asking, need: Need) -> Result<Identity, Problem> {
         let identity = identify(&self.cluster, &asking).await?;
         if asking.changes && identity.means == Means::Cookie {
@@ -177,6 +185,12 @@ fn is_local(host: &str) -> bool {
 
 /// What every answer carries, and the refusal of other names than this host's.
 pub(crate) async fn guard(State(cluster): State<Shared>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let other = if request.uri().path() == "/mcp" {
+        "mcp"
+    } else {
+        "page"
+    };
     let host = request.headers().get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok());
     let local = cluster.secure || host.is_some_and(is_local);
@@ -188,6 +202,10 @@ pub(crate) async fn guard(State(cluster): State<Shared>, request: Request, next:
         )
         .into_response(),
     };
+    let counted = response.extensions().get::<Counted>();
+    let operation = counted.map_or(other, |counted| counted.0);
+    let controller = cluster.telemetry.meters().controller();
+    controller.answered(operation, response.status().as_u16(), began.elapsed());
     let headers = response.headers_mut();
     let fixed = [
         ("content-security-policy", CONTENT),

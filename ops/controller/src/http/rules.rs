@@ -22,6 +22,17 @@ pub(crate) enum Need {
     Operation(Operation),
 }
 
+impl Need {
+    /// Its word in the document.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "public",
+            Self::Login => "login",
+            Self::Operation(operation) => operation.name(),
+        }
+    }
+}
+
 /// By method and path, as the router writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rules(HashMap<(Method, String), Need>);

@@ -9,7 +9,9 @@ use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 use bus_schemas::Tenant;
 use serde::{Deserialize, Serialize};
+use telemetry::Verified;
 use utoipa::{IntoParams, ToSchema};
+use warploom_cli::calendar::now_ms;
 use warploom_cli::record::{Format, of_cluster};
 
 use super::identity::visible;
@@ -134,6 +136,10 @@ pub(crate) async fn verify(State(cluster): State<Shared>) -> Result<Json<Verifie
     let record = of_cluster(&cluster.administrator).await?;
     let check = tokio::task::spawn_blocking(move || record.verify()).await;
     let check = check.map_err(|error| Problem::internal(error.to_string()))?;
+    cluster.telemetry.meters().controller().verified(Verified {
+        same: check.first.is_none(),
+        at_ms: now_ms(),
+    });
     let disagreements = check.first.iter().map(|first| {
         let (gpu, position, why) = (first.gpu, first.position, &first.why);
         format!("gpu {gpu} position {position}: {why}")

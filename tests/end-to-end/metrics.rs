@@ -1,0 +1,306 @@
+//! Metrics as Prometheus reads them, of every role of a cluster at work: they are written as every server takes
+//! them, their parts add up to the whole, and they agree with what `warploom usage` bills.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use bus_schemas::TenantSettings;
+
+use crate::control::interface::{Interface, nobody, of_role};
+use crate::exposition::Page;
+use crate::loaded::{LoadedCluster, SOON, plan};
+use crate::usage::{number, table};
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// The first of so many ports in a row that nobody listens on.
+fn ports(count: u16) -> u16 {
+    for _ in 0..100 {
+        let any = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let first = any.local_addr().expect("an address").port();
+        let others = (1..count).map(|behind| first.checked_add(behind));
+        let free = |port: Option<u16>| TcpListener::bind(("127.0.0.1", port?)).ok();
+        if others.map(free).collect::<Option<Vec<_>>>().is_some() {
+            return first;
+        }
+    }
+    panic!("no ports in a row are free");
+}
+
+/// A cluster of a leader, a worker and a controller whose metrics can be read, with tenants at work.
+async fn measured() -> LoadedCluster {
+    let plans = [plan("a", "search", 1), plan("b", "train", 3)];
+    let mut loaded = LoadedCluster::made(1, 1, &plans, |options| {
+        options.controllers = 1;
+        options.metrics = Some(ports(2));
+        for (key, value) in [("metrics.dcgm", "on"), ("worker.metering", "100ms")] {
+            options.settings.push((key.into(), value.into()));
+        }
+    })
+    .await;
+    let settings = TenantSettings {
+        slo_ns: 50_000_000_000,
+        ..plans[0].settings.clone()
+    };
+    loaded.set_tenant(&plans[0].tenant, &settings).await;
+    loaded.work(&plans).await;
+    loaded.progress(3, SOON).await;
+    loaded
+}
+
+/// What a leader or worker tells now.
+async fn scrape(loaded: &LoadedCluster, role: &str) -> Page {
+    let at = loaded.demo.cluster.options().metrics_at(role);
+    let role = Interface::new(&format!("http://{}", at.expect("it has a port")));
+    read(&role).await
+}
+
+async fn read(role: &Interface) -> Page {
+    let answer = role.get("/metrics").await.is(200);
+    let kind = answer.header("content-type");
+    assert_eq!(kind, "text/plain; version=0.0.4; charset=utf-8");
+    Page::read(&answer.text)
+}
+
+/// Asks until it is so.
+async fn until(
+    loaded: &LoadedCluster,
+    what: &str,
+    mut is: impl AsyncFnMut() -> Result<(), String>,
+) {
+    let asked = Instant::now();
+    loop {
+        match is().await {
+            Ok(()) => return,
+            Err(why) if asked.elapsed() > SOON => loaded.panic(&format!("{what}: {why}")),
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+fn near(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-6 * one.abs().max(other.abs()).max(1.0)
+}
+
+#[tokio::test]
+async fn what_every_role_tells_adds_up_and_is_what_is_billed() {
+    let mut loaded = measured().await;
+    let viewer = of_role(&loaded, "viewer", None);
+    let auditor = of_role(&loaded, "auditor", None);
+    until(&loaded, "a target's figures", async || {
+        let leader = scrape(&loaded, "leader-0").await;
+        let targets = leader.by("warploom_slo_target_seconds", "warploom_tenant");
+        let met = leader.sum("warploom_slo_attained_total");
+        match targets == BTreeMap::from([("a".to_owned(), 50.0)]) && met > 0.0 {
+            true => Ok(()),
+            false => Err(format!("{targets:?} {met}")),
+        }
+    })
+    .await;
+    let leader = scrape(&loaded, "leader-0").await;
+    assert!(leader.sum("warploom_epoch") >= 1.0 && leader.sum("warploom_grants_total") > 0.0);
+    assert!(leader.sum("warploom_queue_duration_seconds_count") > 0.0);
+    assert_eq!(leader.sum("warploom_invariant_violations_total"), 0.0);
+    let cluster = loaded.demo.cluster.options().cluster.clone();
+    assert_eq!(
+        leader.labels("warploom_cluster"),
+        BTreeSet::from([cluster.as_str()])
+    );
+    shares(&loaded, &viewer).await;
+    memory(&loaded, &viewer).await;
+    controller(&viewer, &auditor).await;
+    loaded.demo.stop().await.expect("they stop");
+    billed(&loaded).await;
+}
+
+/// What is told under NVIDIA's names of those who share the device adds up to the device.
+async fn shares(loaded: &LoadedCluster, viewer: &Interface) {
+    until(loaded, "both tenants' parts of the device", async || {
+        let worker = scrape(loaded, "worker-0").await;
+        let busy = worker.by("DCGM_FI_DEV_GPU_UTIL", "exported_namespace");
+        let both = ["a", "b"]
+            .iter()
+            .all(|name| busy.get(*name).is_some_and(|part| *part > 0.0));
+        if !both {
+            return Err(format!("{busy:?}"));
+        }
+        let all = worker.sum("DCGM_FI_DEV_GPU_UTIL");
+        assert!(all <= 100.0 + 1e-6, "{all}");
+        let sms = worker.sum("DCGM_FI_PROF_SM_ACTIVE");
+        assert!(sms > 0.0 && sms <= 1.0 + 1e-6, "{sms}");
+        // The client says which process it is.
+        let programs = worker.labels("exported_container");
+        assert!(programs.contains("warploom"), "{programs:?}");
+        let used = worker.sum("DCGM_FI_DEV_FB_USED");
+        let resident = worker.sum("warploom_vram_resident_bytes");
+        assert!(
+            near(used * MIB, resident),
+            "{used} MiB are not {resident} bytes"
+        );
+        let total = used + worker.sum("DCGM_FI_DEV_FB_FREE");
+        let capacity = read(viewer).await.sum("warploom_cluster_capacity_bytes");
+        assert!(
+            near(total * MIB, capacity),
+            "{total} MiB of {capacity} bytes"
+        );
+        Ok(())
+    })
+    .await;
+}
+
+/// The worker's own word of each tenant's memory is the controller's.
+async fn memory(loaded: &LoadedCluster, viewer: &Interface) {
+    until(
+        loaded,
+        "the same memory by worker and controller",
+        async || {
+            let (worker, controller) = (scrape(loaded, "worker-0").await, read(viewer).await);
+            for (of_worker, of_controller) in [
+                ("warploom_vram_held_bytes", "warploom_cluster_held_bytes"),
+                (
+                    "warploom_vram_resident_bytes",
+                    "warploom_cluster_resident_bytes",
+                ),
+                (
+                    "warploom_vram_swapped_bytes",
+                    "warploom_cluster_swapped_bytes",
+                ),
+            ] {
+                let one = worker.by(of_worker, "warploom_tenant");
+                let other = controller.by(of_controller, "warploom_tenant");
+                if one != other || one.len() != 2 {
+                    return Err(format!("{of_worker}: {one:?} {other:?}"));
+                }
+            }
+            let parts = ["resident", "swapped", "saved"];
+            let parts = parts.map(|part| controller.sum(&format!("warploom_cluster_{part}_bytes")));
+            let held = controller.sum("warploom_cluster_held_bytes");
+            let (parts, free) = (parts.iter().sum::<f64>(), held > 0.0);
+            match free && parts >= held {
+                true => Ok(()),
+                false => Err(format!("{parts} of {held}")),
+            }
+        },
+    )
+    .await;
+}
+
+/// The controller counts its own requests, and tells what the last verification found.
+async fn controller(viewer: &Interface, auditor: &Interface) {
+    let before = read(viewer).await;
+    assert!(before.of("warploom_order_verified").next().is_none());
+    assert_eq!(before.sum("warploom_cluster_leading"), 1.0);
+    let live = BTreeMap::from([
+        ("draining".to_owned(), 0.0),
+        ("live".to_owned(), 1.0),
+        ("lost".to_owned(), 0.0),
+    ]);
+    assert_eq!(
+        before.by("warploom_cluster_workers", "warploom_state"),
+        live
+    );
+    let sessions = before.by("warploom_cluster_sessions", "warploom_tenant");
+    assert!(sessions["a"] >= 1.0 && sessions["b"] >= 1.0, "{sessions:?}");
+    let attained = before.by("warploom_cluster_attainment_ratio", "warploom_tenant");
+    assert_eq!(attained, BTreeMap::from([("a".to_owned(), 1.0)]));
+    let verified = auditor.ask("POST", "/api/v1/order/verify", None).await;
+    assert_eq!(verified.is(200).json()["ok"], true);
+    viewer.get("/api/v1/order/verify").await.is(405);
+    let after = read(viewer).await;
+    assert_eq!(after.sum("warploom_order_verified"), 1.0);
+    assert!(after.sum("warploom_order_verified_time_seconds") > 1.7e9);
+    let answers = |page: &Page, operation: &str, status: &str| {
+        let values = page
+            .of("warploom_api_requests_total")
+            .filter(|(labels, _)| {
+                labels["warploom_operation"] == operation && labels["warploom_status"] == status
+            });
+        values.map(|(_, value)| value).sum::<f64>()
+    };
+    assert_eq!(answers(&after, "order.verify", "200"), 1.0);
+    let read = answers(&after, "cluster.read", "200") - answers(&before, "cluster.read", "200");
+    assert_eq!(read, 1.0, "the page is counted with the next one");
+    assert!(after.sum("warploom_api_duration_seconds_count") > 2.0);
+}
+
+/// What the worker counted of tenants is what it counted of its device, and what is billed.
+async fn billed(loaded: &LoadedCluster) {
+    until(
+        loaded,
+        "what the worker tells is what is billed",
+        async || {
+            let worker = scrape(loaded, "worker-0").await;
+            let credits = worker.by("warploom_core_credits_total", "warploom_tenant");
+            let launches = worker.by("warploom_launches_total", "warploom_tenant");
+            let device = worker.sum("warploom_gpu_credits_total");
+            assert!(
+                near(credits.values().sum(), device),
+                "{credits:?} of {device}"
+            );
+            let (rows, _) = table(loaded, "tenant");
+            for row in &rows {
+                let name = row["tenant"].as_str().expect("a name");
+                let same = launches.get(name) == Some(&number(row, "launches"))
+                    && near(credits[name], number(row, "core_credits"));
+                if !same {
+                    return Err(format!("{row}: {launches:?} {credits:?}"));
+                }
+            }
+            match rows.len() {
+                2 => Ok(()),
+                _ => Err(format!("{rows:?}")),
+            }
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_controllers_metrics_need_a_token_and_a_tenant_admin_reads_its_tenants() {
+    let plans = [plan("chat", "search", 1), plan("guest", "search", 1)];
+    let loaded = LoadedCluster::made(1, 1, &plans, |options| options.controllers = 1).await;
+    nobody(&loaded)
+        .get("/metrics")
+        .await
+        .problem(401, "E-API-LOGIN");
+    for role in ["viewer", "operator", "auditor"] {
+        read(&of_role(&loaded, role, None)).await;
+    }
+    let all = read(&of_role(&loaded, "viewer", None)).await;
+    assert_eq!(
+        all.labels("warploom_tenant"),
+        BTreeSet::from(["chat", "guest"])
+    );
+    let own = read(&of_role(&loaded, "tenant-admin", Some("chat"))).await;
+    assert_eq!(own.labels("warploom_tenant"), BTreeSet::from(["chat"]));
+    assert!(own.kinds.contains_key("warploom_cluster_queued"));
+    assert!(
+        !own.kinds.contains_key("warploom_cluster_workers"),
+        "{own:?}"
+    );
+    let posted = of_role(&loaded, "operator", None)
+        .ask("POST", "/metrics", None)
+        .await;
+    posted.problem(405, "E-API-METHOD");
+    // A worker that was not asked to tell has no listener: its settings say so.
+    assert_eq!(loaded.demo.cluster.options().metrics_at("worker-0"), None);
+}
+
+#[test]
+fn metrics_are_told_to_others_only_if_that_is_asked_for() {
+    for (key, role) in [("leader.metrics", "leader"), ("worker.metrics", "worker")] {
+        let refused = Command::new(env!("CARGO_BIN_EXE_warploom"))
+            .args([role, "--set", &format!("{key}=0.0.0.0:0")])
+            .args(["--set", "broker.url=nats://127.0.0.1:9"])
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("E-CONFIG-VALUE") && said.contains("metrics.public"),
+            "{said}"
+        );
+    }
+}
