@@ -7,10 +7,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bus_schemas::TenantSettings;
+use rustix::process::Signal;
+use test_cluster::TempDir;
 
+use crate::children::{Running, kill};
 use crate::control::interface::{Interface, nobody, of_role};
 use crate::exposition::Page;
 use crate::loaded::{LoadedCluster, SOON, plan};
+use crate::run::warploom;
 use crate::usage::{number, table};
 
 const MIB: f64 = (1 << 20) as f64;
@@ -192,11 +196,7 @@ async fn controller(viewer: &Interface, auditor: &Interface) {
     let before = read(viewer).await;
     assert!(before.of("warploom_order_verified").next().is_none());
     assert_eq!(before.sum("warploom_cluster_leading"), 1.0);
-    let live = BTreeMap::from([
-        ("draining".to_owned(), 0.0),
-        ("live".to_owned(), 1.0),
-        ("lost".to_owned(), 0.0),
-    ]);
+    let live = BTreeMap::from([("draining".to_owned(), 0.0), ("live".to_owned(), 1.0)]);
     assert_eq!(
         before.by("warploom_cluster_workers", "warploom_state"),
         live
@@ -286,6 +286,76 @@ async fn a_controllers_metrics_need_a_token_and_a_tenant_admin_reads_its_tenants
     posted.problem(405, "E-API-METHOD");
     // A worker that was not asked to tell has no listener: its settings say so.
     assert_eq!(loaded.demo.cluster.options().metrics_at("worker-0"), None);
+}
+
+#[tokio::test]
+async fn up_says_where_metrics_are_read_and_who_comes_back_is_read_there_again() {
+    let dir = TempDir::new().expect("a directory");
+    let first = format!("up.metrics={}", ports(3));
+    let arguments = ["--leaders=2", "--set", "up.controllers=0", "--set", &first];
+    let (_up, announced) = Running::up(dir.path(), &arguments);
+    let told = announced["metrics"].as_object().expect("where metrics are");
+    let names: Vec<_> = told.keys().map(String::as_str).collect();
+    assert_eq!(names, ["leader-0", "leader-1", "worker-0"]);
+    let of = |name: &str| {
+        let url = told[name].as_str().expect("a URL");
+        Interface::new(url.strip_suffix("/metrics").expect("its path"))
+    };
+    let epochs = [read(&of("leader-0")).await, read(&of("leader-1")).await];
+    let leading = epochs
+        .iter()
+        .filter(|page| page.sum("warploom_epoch") > 0.0);
+    assert_eq!(leading.count(), 1);
+    let before = read(&of("worker-0")).await;
+    let process = announced["workers"][0].as_u64().expect("a process");
+    kill(u32::try_from(process).expect("an id"), Signal::KILL);
+    let asked = Instant::now();
+    loop {
+        let page = of("worker-0").try_get("/metrics").await;
+        let page = page.map(|answer| Page::read(&answer.is(200).text));
+        let another = page.filter(|page| {
+            let ids = page.labels("service_instance_id");
+            !ids.is_empty() && ids != before.labels("service_instance_id")
+        });
+        if another.is_some() {
+            return;
+        }
+        assert!(asked.elapsed() < SOON, "it is not read again");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[test]
+fn ports_that_cannot_be_are_refused() {
+    let dir = TempDir::new().expect("a directory");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = format!("worker.metrics={}", taken.local_addr().expect("an address"));
+    let broker = "broker.url=nats://127.0.0.1:9";
+    for (arguments, code, says) in [
+        (
+            ["up", "--leaders=2", "--set", "leader.metrics=127.0.0.1:1"],
+            2,
+            "set up.metrics",
+        ),
+        (
+            ["up", "--leaders=2", "--set", "up.metrics=65535"],
+            2,
+            "no ports",
+        ),
+        (
+            ["worker", "--set", broker, &*format!("--set={taken}")],
+            1,
+            "E-METRICS-LISTEN",
+        ),
+    ] {
+        let output = warploom(dir.path())
+            .args(arguments)
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
 }
 
 #[test]

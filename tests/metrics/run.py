@@ -295,6 +295,7 @@ def live(binary, prometheus, promtool, folder):
             adds_up(read)
             check_alerts(read)
             read.targets_up(count)
+            lose_worker(cluster, read)
 
 
 def adds_up(read):
@@ -327,6 +328,19 @@ def check_alerts(read):
     if firing:
         raise Failed(f"alerts of a healthy cluster: {firing}")
     say(f"  {len(rules)} alerts, of which none fires")
+
+
+def lose_worker(cluster, read):
+    """A worker that is killed is told by its alert, and no other fires."""
+    os.kill(cluster.said["workers"][0], signal.SIGKILL)
+    def fired():
+        firing = {alert["labels"]["alertname"] for alert in read.get("alerts")["alerts"]
+                  if alert["state"] == "firing"}
+        if firing != {"WarploomWorkerLost"}:
+            raise Failed(f"alerts: {firing}")
+        return firing
+    until("the alert of a lost worker", 60, fired)
+    say("  a worker that is killed is an alert")
 
 
 def main():

@@ -15,6 +15,8 @@ pub(super) struct Metering {
     counted: HashMap<Incarnation, (GpuId, u64, u64)>,
     /// Requests already counted of each tenant, and such as were within its target.
     requests: HashMap<Tenant, (u64, u64)>,
+    /// Lost workers already counted, of this term.
+    lost: u64,
     /// The term's first grant was seen.
     first_grant: bool,
 }
@@ -64,6 +66,9 @@ impl Metering {
         };
         let meters = telemetry.meters();
         meters.leader().recorded(scheduler.input(), recorded);
+        let lost = core.workers_lost();
+        meters.leader().lost(lost.saturating_sub(self.lost));
+        self.lost = lost;
         let window = scheduler.settings().window_ns;
         for worker in scheduler.workers() {
             let gpu = meters.gpu(worker.gpu);

@@ -156,6 +156,8 @@ metrics! {
         "the epoch that this process leads, else 0";
     TAKEOVER_DURATION: Histogram "warploom.takeover.duration" in "s" by [] of [Leader],
         "from no leader noticed to the term's first grant";
+    WORKERS_LOST: Counter "warploom.workers.lost" in "{worker}" by [] of [Leader],
+        "workers that this process declared lost and that had not said that they leave";
     SLO_TARGET: Gauge "warploom.slo.target" in "s" by ["tenant"] of [Leader],
         "the tenant's target for 99 of 100 requests";
     SLO_P99: Gauge "warploom.slo.p99" in "s" by ["tenant"] of [Leader],
@@ -187,7 +189,7 @@ metrics! {
     CLUSTER_EPOCH: Gauge "warploom.cluster.epoch" in "{epoch}" by [] of [Controller],
         "the leader's epoch: it grows with each change of leader";
     CLUSTER_WORKERS: Gauge "warploom.cluster.workers" in "{worker}" by ["state"] of [Controller],
-        "workers that the leader knows, by state: live, draining or lost";
+        "workers that the leader has, by state: live, or draining, which get no new sessions";
     CLUSTER_SESSIONS: Gauge "warploom.cluster.sessions" in "{session}" by ["tenant"] of [Controller],
         "open sessions";
     CLUSTER_QUEUED: Gauge "warploom.cluster.queued" in "{op}" by ["tenant"] of [Controller],

@@ -118,6 +118,7 @@ fn metrics_arrive_with_units_and_as_the_table_defines_them() {
     assert_eq!(value("warploom.record.lag"), 6.0);
     assert_eq!(value("warploom.grants"), 7.0);
     assert_eq!(value("warploom.voids"), 1.0);
+    assert_eq!(value("warploom.workers.lost"), 2.0);
     assert_eq!(value("warploom.invariant.violations"), 0.0);
     let of_chat = json!({"warploom.tenant": "chat", "warploom.gpu": 1});
     for (name, bytes) in [

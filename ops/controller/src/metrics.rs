@@ -51,15 +51,9 @@ fn reading(moment: &Moment) -> ClusterReading {
 }
 
 fn of_status(status: &Status) -> ClusterReading {
-    let mut workers = [0; 3];
-    for worker in &status.workers {
-        let state = match (worker.lost, worker.draining) {
-            (false, false) => 0,
-            (false, true) => 1,
-            (true, _) => 2,
-        };
-        workers[state] += 1;
-    }
+    // Leaders of builds before name lost ones too.
+    let there = status.workers.iter().filter(|worker| !worker.lost);
+    let (draining, live): (Vec<_>, Vec<_>) = there.partition(|worker| worker.draining);
     let tenants = status.tenants.iter().map(|row| {
         let attained = row.attainment.as_deref();
         let reading = TenantReading {
@@ -74,7 +68,7 @@ fn of_status(status: &Status) -> ClusterReading {
     });
     ClusterReading {
         epoch: Some(status.epoch),
-        workers,
+        workers: [live.len() as u64, draining.len() as u64],
         tenants: tenants.collect(),
         ..ClusterReading::default()
     }

@@ -161,6 +161,13 @@ impl Interface {
         self.ask("GET", path, None).await
     }
 
+    /// Reads, where somebody is there.
+    pub(crate) async fn try_get(&self, path: &str) -> Option<Answer> {
+        let request = self.client.get(format!("{}{path}", self.url));
+        let response = request.headers(self.headers.clone()).send().await.ok()?;
+        Some(read(response).await)
+    }
+
     /// Sends a body.
     pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> Answer {
         self.ask(method, path, Some(&body)).await

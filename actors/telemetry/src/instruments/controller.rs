@@ -47,7 +47,7 @@ impl Instruments<'_> {
         });
         self.gauge(&table::CLUSTER_WORKERS, |meters, out| {
             meters.controller().see_cluster(|cluster| {
-                let states = ["live", "draining", "lost"].into_iter();
+                let states = ["live", "draining"].into_iter();
                 for (state, workers) in states.zip(cluster.workers) {
                     out.observe(workers, &[KeyValue::new("warploom.state", state)]);
                 }

@@ -37,6 +37,7 @@ pub(crate) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
     match role {
         Role::Leader => {
             instruments.leader();
+            instruments.workers();
             instruments.gpus();
             instruments.targets();
             instruments.stores();
@@ -115,6 +116,13 @@ impl Instruments<'_> {
         });
         self.gauge(&table::RECORD_LAG, |meters, out| {
             out.observe(meters.leader().read()[1], &[]);
+        });
+    }
+
+    /// Workers as the leader sees them.
+    fn workers(&self) {
+        self.counter(&table::WORKERS_LOST, |meters, out| {
+            out.observe(meters.leader().read()[2], &[]);
         });
     }
 

@@ -44,8 +44,8 @@ pub struct TenantMemoryReading {
 pub struct ClusterReading {
     /// The leader's epoch, where one answers.
     pub epoch: Option<Epoch>,
-    /// Workers that are live, draining and lost.
-    pub workers: [u64; 3],
+    /// Workers that are live, and that get no new sessions.
+    pub workers: [u64; 2],
     /// The tenants.
     pub tenants: BTreeMap<Tenant, TenantReading>,
     /// What they have of each device.

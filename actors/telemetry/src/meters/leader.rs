@@ -54,6 +54,7 @@ pub struct LeaderMeters {
     takeover: Times,
     epoch: AtomicU64,
     record_lag: AtomicU64,
+    workers_lost: AtomicU64,
     durations: Arc<OnceLock<Durations>>,
 }
 
@@ -84,15 +85,20 @@ impl LeaderMeters {
             .store(applied.saturating_sub(recorded), Relaxed);
     }
 
+    /// Workers were lost.
+    pub fn lost(&self, workers: u64) {
+        self.workers_lost.fetch_add(workers, Relaxed);
+    }
+
     /// Takeover times so far.
     #[must_use]
     pub fn takeovers(&self) -> Histogram {
         self.takeover.read()
     }
 
-    /// Epoch led and record lag.
+    /// Epoch led, record lag and workers lost.
     #[must_use]
-    pub fn read(&self) -> [u64; 2] {
-        [&self.epoch, &self.record_lag].map(|value| value.load(Relaxed))
+    pub fn read(&self) -> [u64; 3] {
+        [&self.epoch, &self.record_lag, &self.workers_lost].map(|value| value.load(Relaxed))
     }
 }

@@ -347,7 +347,8 @@ mod tests {
         meters.leader().recorded(9, 4);
         meters.leader().epoch(2);
         meters.leader().takeover(Duration::from_millis(5));
-        assert_eq!(meters.leader().read(), [2, 5]);
+        meters.leader().lost(1);
+        assert_eq!(meters.leader().read(), [2, 5, 1]);
         assert_eq!(meters.leader().takeovers().count(), 1);
     }
 }

@@ -69,7 +69,7 @@ fn rows() -> Vec<(&'static str, Vec<Panel>)> {
         ("Devices", devices()),
         ("Memory", memory()),
         ("Order", order()),
-        ("Controller", controller()),
+        ("Cluster and controller", controller()),
     ]
 }
 
@@ -270,7 +270,17 @@ fn order() -> Vec<Panel> {
 }
 
 fn controller() -> Vec<Panel> {
+    let lost = format!(
+        "sum by ({BY_CLUSTER}) (increase({}[1h]))",
+        of(&table::WORKERS_LOST)
+    );
     vec![
+        panel(
+            "Workers lost in an hour",
+            "short",
+            "Workers that went without having said that they leave.",
+            vec![(lost, CLUSTER)],
+        ),
         panel(
             "Requests a second",
             "reqps",
@@ -298,7 +308,7 @@ fn controller() -> Vec<Panel> {
         panel(
             "Workers",
             "short",
-            "Workers that the leader knows.",
+            "Workers that the leader has.",
             vec![(
                 max(&table::CLUSTER_WORKERS, "warploom_state"),
                 "{{warploom_state}}",

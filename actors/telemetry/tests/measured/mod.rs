@@ -28,6 +28,7 @@ pub(crate) fn measures(role: Role, telemetry: &Telemetry) {
             }]);
             meters.leader().takeover(Duration::from_millis(20));
             meters.leader().recorded(10, 4);
+            meters.leader().lost(2);
             meters.gpu(1).window(2_000_000, 500_000);
             meters.gpu(1).granted(7);
             meters.gpu(1).voided(1);
@@ -96,7 +97,7 @@ fn controller(meters: &ControllerMeters, tenant: Tenant) {
     };
     meters.cluster(ClusterReading {
         epoch: Some(3),
-        workers: [1, 0, 1],
+        workers: [1, 0],
         tenants: [(tenant.clone(), reading)].into(),
         memory: [((1, tenant), memory)].into(),
         capacity: [(1, 8 << 30)].into(),

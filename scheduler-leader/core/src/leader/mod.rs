@@ -397,6 +397,12 @@ impl Leader {
         self.term.as_ref().map(|term| term.recorder.recorded())
     }
 
+    /// Workers that were lost in this term and had not said that they leave.
+    #[must_use]
+    pub fn workers_lost(&self) -> u64 {
+        self.term.as_ref().map_or(0, |term| term.workers_lost)
+    }
+
     /// How the requests of each tenant did that has had any, while it leads.
     #[must_use]
     pub fn attainments(&self) -> Vec<(Tenant, TenantSettings, Attainment)> {

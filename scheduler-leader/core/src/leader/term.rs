@@ -48,6 +48,8 @@ pub(super) struct Term {
     pub(super) loads: Loads,
     pub(super) placement: Placement,
     pub(super) placement_changed: bool,
+    /// Workers that it declared lost although they had not said that they leave.
+    pub(super) workers_lost: u64,
     /// Sessions of the term before whose clients do not know yet that this one leads.
     pub(super) resumed: Resumed,
     /// Sessions that got further, while their queues are notified.
@@ -103,6 +105,7 @@ impl Term {
             },
             // The store is to know at once that there is such an epoch.
             placement_changed: true,
+            workers_lost: 0,
             resumed: Resumed::default(),
             dirty_sessions: Vec::new(),
             effects: Vec::new(),

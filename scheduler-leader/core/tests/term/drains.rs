@@ -216,6 +216,8 @@ fn a_worker_that_announced_its_leaving_hears_so_once_that_is_recorded_and_is_not
     let mut tails = replayed.tails.iter();
     let tail = tails.find(|tail| tail.incarnation == goes).unwrap();
     assert_eq!(tail.fate, Fate::Left);
+    let mut nodes = world.nodes.iter().flatten();
+    assert!(nodes.all(|node| node.leader().workers_lost() == 0));
     assert_eq!(
         (tail.tail.position, tail.tail.chain),
         (gone.position, gone.chain)

@@ -160,6 +160,11 @@ fn a_worker_that_dies_while_nobody_leads_is_declared_lost() {
     // Nobody is lost twice.
     world.pass(4_000);
     assert_eq!(world.stored.placement.lost, [lost]);
+    let counts = world.nodes.iter().flatten();
+    assert_eq!(
+        counts.map(|node| node.leader().workers_lost()).sum::<u64>(),
+        1
+    );
 }
 
 /// Why the client's session ended, as it was told.

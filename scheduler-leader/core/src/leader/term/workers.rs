@@ -231,6 +231,7 @@ impl Term {
         let view = self.scheduler.worker(worker);
         let left =
             member.is_some_and(|member| member.draining) || view.is_some_and(|view| view.draining);
+        self.workers_lost += u64::from(!left);
         let stream = self.streams.get(&worker).filter(|stream| stream.sealed);
         let (accepted, chain) =
             stream.map_or((0, None), |stream| (stream.accepted, Some(stream.chain)));
