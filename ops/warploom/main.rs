@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use warploom_cli::global::Global;
+use warploom_cli::settings::Settings;
 use warploom_cli::{commands, drop_in, exit, output};
 
 /// Counts only while a benchmark asks it to.
@@ -30,6 +31,8 @@ enum Command {
     Product(commands::Command),
     /// Runs a controller: the control room's page and the interface over HTTP
     Controller(controller::ControllerArgs),
+    /// Shows tenants, devices and sessions in the terminal, live
+    Top(top::TopArgs),
     #[cfg(feature = "lab")]
     #[command(flatten)]
     Lab(lab::LabCommand),
@@ -69,16 +72,22 @@ fn smi_by_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-fn run_controller(args: &controller::ControllerArgs, global: &Global) -> Result<ExitCode> {
-    let settings = global.settings()?;
-    controller::controller(args, &settings, global.json).map(|()| ExitCode::SUCCESS)
+/// A command of a crate of its own.
+fn beside(
+    global: &Global,
+    command: impl FnOnce(&Settings, bool) -> Result<()>,
+) -> Result<ExitCode> {
+    command(&global.settings()?, global.json).map(|()| ExitCode::SUCCESS)
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse_from(smi_by_name(std::env::args_os().collect()));
     let done = match &cli.command {
         Command::Product(command) => commands::run(command, &cli.global),
-        Command::Controller(args) => run_controller(args, &cli.global),
+        Command::Controller(args) => beside(&cli.global, |settings, json| {
+            controller::controller(args, settings, json)
+        }),
+        Command::Top(args) => beside(&cli.global, |settings, json| top::top(args, settings, json)),
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command, &cli.global),
     };

@@ -46,6 +46,7 @@ mod swap_accounts;
 mod swap_faults;
 mod tables;
 mod targets;
+mod top;
 mod usage;
 mod variables;
 mod waits;

@@ -301,7 +301,8 @@ pub(super) fn limit(value: u64, shown: impl Fn(u64) -> String) -> String {
 }
 
 /// Bytes for people.
-pub(crate) fn size(bytes: u64) -> String {
+#[must_use]
+pub fn size(bytes: u64) -> String {
     match bytes {
         bytes if bytes < 1 << 20 => format!("{bytes} B"),
         bytes if bytes < 1 << 30 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),

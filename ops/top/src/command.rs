@@ -1,0 +1,243 @@
+//! `warploom top`: the terminal and the cluster around the room.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use serde_json::json;
+use tokio::sync::mpsc;
+use warploom_cli::admin::Administrator;
+use warploom_cli::calendar::now_ms;
+use warploom_cli::exit::UsageError;
+use warploom_cli::settings::Settings;
+use warploom_cli::table::{fitted, headed};
+use warploom_cli::{commands, output};
+
+use crate::lanes::Lanes;
+use crate::live;
+use crate::room::{Action, Done, Key, Room};
+use crate::rows::{Sample, Sort};
+use crate::view::{Look, draw};
+
+/// How often the picture is drawn anew at least.
+const FRAME: Duration = Duration::from_millis(250);
+
+/// `warploom top`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom top
+  warploom top --sort busy --filter chat
+  warploom top --once                   tables, once; so also where stdout is no terminal
+  warploom top --once --json | jq .tenants
+
+Keys: Tab sessions and devices, s sort, / filter, e end a session, d drain, p suspend, q quit.")]
+pub struct TopArgs {
+    /// Prints what there is now, and ends
+    #[arg(long)]
+    once: bool,
+    /// Seconds between two looks at the cluster
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    every: f64,
+    /// What rows are sorted by
+    #[arg(long, value_enum, default_value = "name")]
+    sort: Sort,
+    /// Only tenants, sessions and programs with this text in their names
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    filter: String,
+}
+
+/// Shows the cluster until it is told to stop.
+///
+/// # Errors
+/// [`warploom_cli::exit::Unreachable`] without a cluster; where the terminal cannot be used.
+pub fn top(args: &TopArgs, settings: &Settings, json: bool) -> Result<()> {
+    if !(0.1..=3_600.0).contains(&args.every) {
+        bail!(UsageError("--every is 0.1 to 3600 seconds".into()));
+    }
+    commands::block_on(async {
+        let administrator = Administrator::of(settings).await?;
+        let first = live::sample(&administrator).await?;
+        if args.once || json || !std::io::stdout().is_terminal() {
+            return once(args, &first, json);
+        }
+        let mut room = Room {
+            sort: args.sort,
+            filter: args.filter.clone(),
+            ..Room::default()
+        };
+        room.take(first);
+        let mut terminal = ratatui::init();
+        let shown = show(&mut terminal, &mut room, &administrator, args, settings).await;
+        ratatui::restore();
+        shown
+    })
+}
+
+/// Prints a sample.
+fn once(args: &TopArgs, sample: &Sample, json: bool) -> Result<()> {
+    let tenants = sample.tenants(args.sort, &args.filter);
+    let sessions = sample.sessions(args.sort, &args.filter);
+    if json {
+        return output::line(json!({
+            "cluster": sample.cluster(),
+            "gpus": sample.gpus(),
+            "tenants": tenants,
+            "sessions": sessions,
+        }));
+    }
+    let size = commands::tenant::size;
+    let part = |part: f64| format!("{:.0} %", part * 100.0);
+    let mut table = headed("gpu | device | state | busy> | sessions> | memory>");
+    for gpu in sample.gpus() {
+        table.add_row([
+            gpu.gpu.to_string(),
+            gpu.device,
+            gpu.state.to_owned(),
+            gpu.busy.map_or_else(|| "-".into(), part),
+            gpu.sessions.to_string(),
+            gpu.held.map_or_else(|| "-".into(), size),
+        ]);
+    }
+    output::line(fitted(&table))?;
+    let mut table =
+        headed("tenant | prio> | busy> | sessions> | queued> | attained> | memory> | swapped>");
+    for tenant in tenants {
+        table.add_row([
+            tenant.tenant,
+            tenant.priority.to_string(),
+            part(tenant.busy),
+            tenant.sessions.to_string(),
+            tenant.queued.to_string(),
+            tenant.attained.map_or_else(|| "-".into(), part),
+            size(tenant.held),
+            size(tenant.swapped),
+        ]);
+    }
+    output::line(fitted(&table))?;
+    let mut table = headed("session | tenant | gpu | waits for | queued> | memory> | program");
+    for session in sessions {
+        let program = session.process.map(|it| format!("{} {}", it.name, it.pid));
+        table.add_row([
+            session.id.to_string(),
+            session.tenant.to_string(),
+            session.gpu.to_string(),
+            session.waits_for.name().to_owned(),
+            session.queued.to_string(),
+            session.held.map_or_else(|| "-".into(), size),
+            program.unwrap_or_default(),
+        ]);
+    }
+    output::line(fitted(&table))
+}
+
+/// Keys, as they come; none once the terminal is gone.
+fn keys() -> mpsc::Receiver<Option<Key>> {
+    let (tell, heard) = mpsc::channel(64);
+    std::thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            let Some(key) = read(&event) else {
+                continue;
+            };
+            if tell.blocking_send(key).is_err() {
+                return;
+            }
+        }
+    });
+    heard
+}
+
+/// The key of an event, none of Ctrl-C; nothing where none is meant.
+fn read(event: &Event) -> Option<Option<Key>> {
+    let Event::Key(key) = event else {
+        return None;
+    };
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    Some(Some(match key.code {
+        KeyCode::Char('c') if control => return Some(None),
+        KeyCode::Char(letter) => Key::Char(letter),
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Tab => Key::Tab,
+        KeyCode::Backspace => Key::Backspace,
+        _ => return None,
+    }))
+}
+
+async fn show(
+    terminal: &mut DefaultTerminal,
+    room: &mut Room,
+    administrator: &Administrator,
+    args: &TopArgs,
+    settings: &Settings,
+) -> Result<()> {
+    let (mut keys, mut order, mut lanes) = (keys(), live::order(settings), Lanes::default());
+    let look = Look {
+        colours: std::env::var_os("NO_COLOR").is_none(),
+    };
+    let mut looks = tokio::time::interval(Duration::from_secs_f64(args.every));
+    let mut frames = tokio::time::interval(FRAME);
+    let mut followed = true;
+    loop {
+        terminal.draw(|frame| draw(frame, room, &lanes, now_ms(), look))?;
+        tokio::select! {
+            key = keys.recv() => {
+                let Some(Some(key)) = key else {
+                    return Ok(());
+                };
+                match room.key(key) {
+                    Done::Shown => {}
+                    Done::Quit => return Ok(()),
+                    Done::Action(action) => room.message = done(administrator, &action).await,
+                }
+            }
+            ran = order.recv(), if followed => match ran {
+                Some(ran) => {
+                    lanes.add(ran.gpu, &ran.tenant, ran.ended_ms, ran.ran_ns);
+                    // What came at the same time is drawn at once.
+                    while let Ok(ran) = order.try_recv() {
+                        lanes.add(ran.gpu, &ran.tenant, ran.ended_ms, ran.ran_ns);
+                    }
+                }
+                None => followed = false,
+            },
+            _ = looks.tick() => match live::sample(administrator).await {
+                Ok(sample) => room.take(sample),
+                Err(error) => room.message = format!("{error:#}"),
+            },
+            _ = frames.tick() => {}
+        }
+    }
+}
+
+/// Does something, and says what came of it.
+async fn done(administrator: &Administrator, action: &Action) -> String {
+    let done = match action {
+        Action::End(session) => {
+            administrator
+                .end_session(*session)
+                .await
+                .map(|there| match there {
+                    true => format!("session {session} has ended"),
+                    false => format!("there is no session {session} any more"),
+                })
+        }
+        Action::Drain(worker, on) => administrator.drain(*worker, *on).await.map(|_| match on {
+            true => format!("worker {worker} gets no new sessions"),
+            false => format!("worker {worker} gets new sessions again"),
+        }),
+        Action::Suspend(tenant, on) => administrator.suspend(tenant, *on).await.map(|_| match on {
+            true => format!("tenant {tenant} is suspended"),
+            false => format!("tenant {tenant} is resumed"),
+        }),
+    };
+    done.unwrap_or_else(|error| format!("{error:#}"))
+}

@@ -1,0 +1,65 @@
+//! The cluster, asked again and again, and its order, followed: what comes goes to whoever shows it.
+
+use anyhow::Result;
+use tokio::sync::mpsc;
+use warploom_cli::admin::{Administrator, SessionFilter};
+use warploom_cli::calendar::now_ms;
+use warploom_cli::record::{Followed, follow};
+use warploom_cli::settings::Settings;
+
+use crate::rows::Sample;
+
+/// A position that has ended just now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) gpu: u32,
+    pub(crate) tenant: String,
+    pub(crate) ended_ms: u64,
+    pub(crate) ran_ns: u64,
+}
+
+/// Asks once.
+pub(crate) async fn sample(administrator: &Administrator) -> Result<Sample> {
+    let status = administrator.status(administrator.patience()).await?;
+    let memory = administrator.memory(&status).await;
+    let sessions = administrator.sessions(&SessionFilter::default()).await?;
+    Ok(Sample {
+        status,
+        memory,
+        sessions,
+    })
+}
+
+/// Follows the order on a thread of its own, for a replay computes; what ends from now on is told.
+pub(crate) fn order(settings: &Settings) -> mpsc::Receiver<Ran> {
+    let (tell, heard) = mpsc::channel(4_096);
+    let settings = settings.clone();
+    std::thread::spawn(move || {
+        let followed = warploom_cli::commands::block_on(async {
+            let administrator = Administrator::of(&settings).await?;
+            follow(&administrator, |told| {
+                let Followed::Ended {
+                    position,
+                    news_of_ms: Some(_),
+                } = told
+                else {
+                    return Ok(());
+                };
+                let ran = Ran {
+                    gpu: position.gpu,
+                    tenant: position.tenant.to_string(),
+                    ended_ms: now_ms(),
+                    ran_ns: position.end.map_or(0, |end| end.measured),
+                };
+                // Whoever shows it is behind: a picture with less in it is as good.
+                drop(tell.try_send(ran));
+                Ok(())
+            })
+            .await
+        });
+        if let Err(error) = followed {
+            tracing::info!("the order is not followed: {error:#}");
+        }
+    });
+    heard
+}

@@ -1,0 +1,33 @@
+//! `warploom top` where no terminal is: what there is now, once.
+
+use test_cluster::TempDir;
+
+use crate::cluster::{administrator, done, objects};
+use crate::loaded::{LoadedCluster, plan};
+use crate::run::{compile, text};
+use crate::swap::Holder;
+
+#[tokio::test]
+async fn what_there_is_now_is_printed_once_for_people_and_programs() {
+    let plans = [plan("guest", "search", 1), plan("other", "search", 1)];
+    let loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "swap");
+    let mut holder = Holder::start(&loaded, "guest", dir.path(), &program);
+    assert_eq!(holder.does("take 10 1"), "0");
+    let told = objects(&loaded, &["top", "--once", "--json"]).remove(0);
+    let session = &told["sessions"][0];
+    assert_eq!(session["process"]["pid"], holder.pid(), "{told}");
+    assert_eq!(told["gpus"][0]["sessions"], 1);
+    let tenants = told["tenants"].as_array().expect("tenants");
+    assert_eq!(tenants.len(), 2);
+    assert!(tenants[0]["held"].as_u64() >= Some(10 << 20), "{told}");
+    let shown = done(&loaded, &["top", "--filter", "guest"]);
+    for part in ["guest", session["id"].as_str().expect("an id"), "live"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("other"), "{shown}");
+    let wrong = administrator(&loaded, &["top", "--every", "0"]);
+    assert_eq!(wrong.status.code(), Some(2), "{:?}", text(&wrong));
+    assert_eq!(holder.0.ends().1, Some(0));
+}
