@@ -36,7 +36,11 @@ export const seconds = (value) => (missing(value) ? NONE : nanos(value * 1e9));
 export const count = (value) => (missing(value) ? NONE : counts.format(value));
 export const compact = (value) => (missing(value) ? NONE : value < 10000 ? counts.format(value) : short.format(value));
 export const percent = (value) =>
-  missing(value) ? NONE : `${(value * 100).toFixed(value >= 0.9995 || value === 0 ? 0 : 1)} %`;
+  missing(value)
+    ? NONE
+    : value > 0 && value < 0.0005
+      ? "< 0.1 %"
+      : `${(value * 100).toFixed(value >= 0.9995 || value === 0 ? 0 : 1)} %`;
 export const decimal = (value) => (missing(value) ? NONE : value >= 1000 ? counts.format(value) : digits(value));
 
 export function moment(ms) {

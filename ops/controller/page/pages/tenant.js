@@ -6,6 +6,7 @@ import { pastOf, refresh, tenants } from "../app/live.js";
 import { go, link } from "../app/route.js";
 import { useResource } from "../app/resource.js";
 import { bytes, compact, count, nanos, percent } from "../app/format.js";
+import { SETTINGS, wordsOf } from "../parts/settings.js";
 import { confirm } from "../parts/dialog.js";
 import { Field } from "../parts/field.js";
 import { Failure, say, Skeleton } from "../parts/notice.js";
@@ -57,8 +58,9 @@ function removeIt(tenant, etag) {
     action: "Remove for good",
     danger: true,
     run: (form) => remove(pathOf(tenant.name), { etag, query: { force: form.get("force") ? "true" : null } }),
-    done: () => {
-      say(`${tenant.name} is removed.`);
+    done: (it) => {
+      const ended = it?.ended ? `, and ${count(it.ended)} of its sessions ended` : "";
+      say(`${tenant.name} is removed${ended}.${it?.login === false ? " Its login is left: the broker is somebody else's." : ""}`);
       refresh();
       go("tenants");
     },
@@ -89,7 +91,7 @@ function Target({ tenant }) {
   return html`<${Panel} title="Target" note="99 of 100 requests">
     <div class="figures">
       <${Figure} title="p99" value=${nanos(it?.p99_ns)} note=${target ? `target ${nanos(target)}` : "no target is set"} />
-      <${Figure} title="Within" value=${state ? html`<${Badge} kind=${state.kind}>${state.text}</${Badge}>` : "–"} note=${it ? `${compact(it.within)} of ${compact(it.requests)} in ${count(it.counted_s)} s` : ""} />
+      <${Figure} title="Within" value=${state ? html`<${Badge} kind=${state.kind}>${state.text}</${Badge}>` : "–"} note=${it ? `${state ? `${compact(it.within)} of ` : ""}${compact(it.requests)} ${state ? "" : "requests "}in ${nanos(Math.round(it.counted_s) * 1e9)}` : ""} />
     </div>
     <${Line} values=${pastOf(`p99 ${tenant.name}`)} mark=${target} /><p class="note">p99 in the last three minutes${target ? "; the dashed line is the target" : ""}</p>
   </${Panel}>`;
@@ -118,21 +120,8 @@ function Memory({ tenant }) {
 }
 
 function Settings({ settings }) {
-  const rows = [
-    ["Priority", settings.priority],
-    ["Weight", settings.weight],
-    ["Target", settings.slo_ns ? nanos(settings.slo_ns) : "none"],
-    ["Memory", settings.quota ? bytes(settings.quota) : "no limit"],
-    ["Cap", settings.cap ? `${settings.cap} %` : "none"],
-    ["Outstanding work", settings.outstanding_ns ? nanos(settings.outstanding_ns) : "no limit"],
-    ["Sessions", settings.sessions || "the cluster's limit"],
-    ["Groups", settings.groups?.length ? settings.groups.join(", ") : "all open ones"],
-    ["Addresses", settings.addresses ? bytes(settings.addresses) : "the cluster's limit"],
-    ["Modules", settings.modules ? bytes(settings.modules) : "the cluster's limit"],
-    ["Staged", settings.staged ? bytes(settings.staged) : "the cluster's limit"],
-    ["Swap", settings.swap ? "allowed" : "never"],
-  ];
-  return html`<${Panel} title="Settings" whole><dl class="facts">${rows.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></${Panel}>`;
+  const rows = SETTINGS.filter((it) => it.key !== "suspended").map((it) => [it.title, wordsOf(it.key, settings[it.key])]);
+  return html`<${Panel} title="Settings" whole><dl class="facts">${rows.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd title=${value}>${value}</dd></div>`)}</dl></${Panel}>`;
 }
 
 export function TenantPage({ id }) {

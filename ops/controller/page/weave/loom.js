@@ -14,6 +14,8 @@ import { Ring } from "./ring.js";
 
 const TELL = 400;
 const WANTED = 120;
+/** For how long positions that were read to begin with may be told again, ms. */
+const KNOWN = 10_000;
 /** Positions that are read to begin with. */
 const START = 1000;
 
@@ -50,10 +52,7 @@ export class Loom {
     this.recolour();
     this.resize();
     this.#begin();
-    this.line
-      .learn()
-      .then(() => (this.told = 0))
-      .catch(() => {});
+    this.#learn();
     const frame = (now) => {
       this.request = requestAnimationFrame(frame);
       this.frame(now);
@@ -73,6 +72,9 @@ export class Loom {
       if (this.turn !== turn) return;
       this.#put(inOrder(items));
       this.last = items.length ? this.live.idOf(this.live.next - 1) : null;
+      // Positions are told in the order of their ends: some of these may be told again.
+      this.known = new Set(items.map((it) => it.id));
+      setTimeout(() => (this.known = null), KNOWN);
     }
     this.feed = follow("/events/order", {}, this.#listener(), this.last);
   }
@@ -88,6 +90,7 @@ export class Loom {
   #listener() {
     return {
       events: (events) => this.#take(events),
+      gone: () => this.#anew(),
       state: (state, problem) => {
         if (problem?.status === 401) loggedOut();
         batch(() => {
@@ -98,9 +101,27 @@ export class Loom {
     };
   }
 
+  /** What came meanwhile is not kept any more: begins with what is there now. */
+  #anew() {
+    this.feed.stop();
+    this.last = null;
+    this.live.clear();
+    this.selected = this.hovered = -1;
+    this.#learn();
+    this.#begin();
+  }
+
+  #learn() {
+    this.line
+      .learn()
+      .then(() => (this.told = 0))
+      .catch(() => {});
+  }
+
   #take(events) {
     const positions = [];
-    for (const event of events) if (event.event === "position") positions.push(JSON.parse(event.data));
+    for (const event of events)
+      if (event.event === "position" && !this.known?.has(event.id)) positions.push(JSON.parse(event.data));
     this.taken = (this.taken || 0) + positions.length;
     this.#put(positions);
   }
@@ -156,12 +177,25 @@ export class Loom {
     if (ring === this.live) camera.advance(passed, ring.timeline.end, ring.timeline.timed);
     else this.#replay(passed);
     this.scene = this.#scene(ring);
-    this.painter.density.dimmed = this.dimmed;
-    this.painter.density.split = this.split ? this.scene.rowOf : null;
-    this.painter.paint(this.scene);
+    if (this.#differs(this.scene)) {
+      this.painter.density.dimmed = this.dimmed;
+      this.painter.density.split = this.split ? this.scene.rowOf : null;
+      this.painter.paint(this.scene);
+    }
     const spent = performance.now() - began;
     this.spent = this.spent === undefined ? spent : this.spent * 0.95 + spent * 0.05;
     if (now - this.told > TELL) this.#tell(now);
+  }
+
+  /** Whether anything of a scene is other than when it was last drawn. */
+  #differs({ ring, camera, place, split, dimmed, selected, hovered }) {
+    const { colours } = this.painter;
+    const words = place.lanes.map((box) => this.labels(box.gpu)[1]).join();
+    const seen = [ring, ring.changes, camera.right, camera.span, place.width, place.height, place.ratio];
+    seen.push(split, dimmed, selected, hovered, colours, words);
+    const differs = !this.seen || seen.some((it, at) => it !== this.seen[at]);
+    this.seen = seen;
+    return differs;
   }
 
   #replay(passed) {
