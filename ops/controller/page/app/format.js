@@ -2,6 +2,7 @@
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const counts = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const counts2 = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const NONE = "–";
 
@@ -42,6 +43,10 @@ export const percent = (value) =>
       ? "< 0.1 %"
       : `${(value * 100).toFixed(value >= 0.9995 || value === 0 ? 0 : 1)} %`;
 export const decimal = (value) => (missing(value) ? NONE : value >= 1000 ? counts.format(value) : digits(value));
+
+/** Money: cents, and what is less than one as far as it can be told. */
+export const money = (value) =>
+  missing(value) ? NONE : value > 0 && value < 0.095 ? value.toPrecision(2) : counts2.format(value);
 
 export function moment(ms) {
   if (missing(ms)) return NONE;

@@ -112,7 +112,7 @@ function unless(signal, turn) {
 async function once(path, values, on, state, signal) {
   const headers = { Accept: "text/event-stream" };
   if (state.last) headers["Last-Event-ID"] = state.last;
-  const response = await fetch(address(path, values), { headers, signal, credentials: "same-origin" });
+  const response = await fetch(address(path, values), { headers, signal, cache: "no-store", credentials: "same-origin" });
   if (!response.ok) throw await problemOf(response);
   on.state?.("live");
   state.wait = 500;

@@ -89,7 +89,9 @@ const GROUPS = [
     low: 1,
     wrap: true,
     show: (it) =>
-      html`<span class="names">${it.tenants.map((name) => html`<${TenantName} key=${name} name=${name} />`)}</span>`,
+      !it.tenants.length
+        ? html`<span class="note">${it.exclusive ? "none is bound to it" : "all that are bound to no group"}</span>`
+        : html`<span class="names">${it.tenants.map((name) => html`<${TenantName} key=${name} name=${name} />`)}</span>`,
   },
 ];
 

@@ -9,7 +9,7 @@ import { bytes, compact, count, nanos, percent } from "../app/format.js";
 import { SETTINGS, wordsOf } from "../parts/settings.js";
 import { confirm } from "../parts/dialog.js";
 import { Field } from "../parts/field.js";
-import { Failure, say, Skeleton } from "../parts/notice.js";
+import { Failure, Nothing, say, Skeleton } from "../parts/notice.js";
 import { Badge, Figure, Gauge, Swatch } from "../parts/marks.js";
 import { Line } from "../parts/plots.js";
 import { attainmentOf, memoryParts } from "./tenants.js";
@@ -113,7 +113,7 @@ function Memory({ tenant }) {
   if (!it) return html`<${Panel} title="Memory"><p class="note">No worker has told of it yet.</p></${Panel}>`;
   const whole = Math.max(1, it.total || it.held);
   return html`<${Panel} title="Memory">
-    <${Gauge} title="Held" value=${`${bytes(it.held)} of ${bytes(it.total || null)}`} parts=${memoryParts(it)} note=${`${bytes(it.free)} free`} />
+    <${Gauge} title="Held" value=${it.total ? `${bytes(it.held)} of ${bytes(it.total)}` : bytes(it.held)} parts=${memoryParts(it)} note=${it.total ? `${bytes(it.free)} free` : "no session is open"} />
     <${Gauge} title="Swapped out" value=${bytes(it.swapped)} parts=${[{ share: it.swapped / whole, kind: "warn" }]} note="on the host or in a file" />
     <${Gauge} title="Shared" value=${bytes(it.saved)} parts=${[{ share: it.saved / whole, kind: "good" }]} note="saved as weights are stored once" />
   </${Panel}>`;
@@ -122,6 +122,12 @@ function Memory({ tenant }) {
 function Settings({ settings }) {
   const rows = SETTINGS.filter((it) => it.key !== "suspended").map((it) => [it.title, wordsOf(it.key, settings[it.key])]);
   return html`<${Panel} title="Settings" whole><dl class="facts">${rows.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd title=${value}>${value}</dd></div>`)}</dl></${Panel}>`;
+}
+
+/** There is none of this name, or none that whoever is logged in may know of: the two look alike. */
+function NoTenant({ id }) {
+  return html`<header class="head"><p class="crumb"><a href=${link("tenants")}>Tenants</a></p><h1 tabindex="-1">No such tenant</h1></header>
+    <${Nothing} title=${`There is no tenant ${id}`}>Nothing of this name is here, or your role may not see it. <a href=${link("tenants")}>These are there</a>.</${Nothing}>`;
 }
 
 export function TenantPage({ id }) {
@@ -133,13 +139,14 @@ export function TenantPage({ id }) {
   };
   const live = tenants.value?.find((it) => it.name === id);
   const tenant = read.value && { ...read.value, ...live, settings: read.value.settings };
+  if (read.problem?.status === 404 && !tenant) return html`<${NoTenant} id=${id} />`;
   const done = () => {
     setChanging(false);
     say(`${id} is changed.`);
     again();
   };
   return html`
-    <header class="head"><p class="crumb"><a href=${link("tenants")}>Tenants</a></p><h1 tabindex="-1"><${Swatch} name=${id} />${id}</h1>
+    <header class="head"><p class="crumb"><a href=${link("tenants")}>Tenants</a></p><h1 tabindex="-1">${tenant ? html`<${Swatch} name=${id} />` : html`<span class="swatch"></span>`}${id}</h1>
       <p class="about">${tenant ? (tenant.settings.suspended ? html`<${Badge} kind="warn">suspended</${Badge}>` : html`<${Badge} kind="good">active</${Badge}>`) : " "}</p>
       ${tenant && html`<${Actions} tenant=${tenant} etag=${read.etag} change=${() => setChanging(true)} again=${again} />`}</header>
     ${

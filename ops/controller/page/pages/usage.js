@@ -4,7 +4,7 @@ import { address } from "../app/api.js";
 import { me } from "../app/identity.js";
 import { refine, route } from "../app/route.js";
 import { useResource } from "../app/resource.js";
-import { bytes, compact, count, day, decimal, percent, seconds } from "../app/format.js";
+import { bytes, compact, count, day, decimal, money, percent, seconds } from "../app/format.js";
 import { TenantChoice } from "../parts/choices.js";
 import { Field } from "../parts/field.js";
 import { Icon } from "../parts/icon.js";
@@ -26,7 +26,7 @@ const MEASURES = [
   { value: "core_credits", text: "core credits", unit: "SM-seconds", format: compact },
   { value: "vram_credits", text: "VRAM credits", unit: "GiB-seconds", format: compact },
   { value: "device_seconds", text: "device time", unit: "seconds", format: compact },
-  { value: "cost", text: "cost", unit: "", format: decimal },
+  { value: "cost", text: "cost", unit: "", format: money },
 ];
 
 function columnsOf(by, prices) {
@@ -77,7 +77,7 @@ function columnsOf(by, prices) {
             width: 7,
             num: true,
             sort: (it) => it.cost,
-            show: (it) => (it.cost === null ? "–" : it.cost.toFixed(2)),
+            show: (it) => money(it.cost),
           },
         ]
       : []),
@@ -148,8 +148,7 @@ function Missing({ missing }) {
 }
 
 function Totals({ total, prices }) {
-  const cost =
-    total.cost === null || total.cost === undefined ? "–" : `${decimal(total.cost)} ${prices?.currency || ""}`;
+  const cost = total.cost == null ? "–" : `${money(total.cost)} ${prices?.currency || ""}`;
   return html`<div class="figures wide">
     <${Figure} title="Core credits" value=${decimal(total.core_credits)} note="an SM for a second" />
     <${Figure} title="VRAM credits" value=${decimal(total.vram_credits)} note="a GiB for a second" />

@@ -1,5 +1,6 @@
 // The start page: the launch order as it is woven, a lane for each GPU.
 import { html, useEffect, useRef, useState } from "../app/html.js";
+import { may } from "../app/identity.js";
 import { route } from "../app/route.js";
 import { workers } from "../app/live.js";
 import { themeChanges } from "../app/theme.js";
@@ -133,7 +134,7 @@ function WeaveFigures({ loom }) {
             .at(-1)
         : "–"
     } note=${newest ? `of epoch ${newest.split(".")[0]}` : ""} />
-    <${Figure} title="Devices busy" value=${percent(busy)} note=${known ? `${known.length} in the cluster` : ""} />
+    ${may("workers.read") && html`<${Figure} title="Devices busy" value=${percent(busy)} note=${known ? `${known.length} in the cluster` : ""} />`}
     <${Figure} title="Seen" value=${nanos(span)} note="from left to right" />
   </div>`;
 }

@@ -16,6 +16,8 @@ const TELL = 400;
 const WANTED = 120;
 /** For how long positions that were read to begin with may be told again, ms. */
 const KNOWN = 10_000;
+/** Before a stream that was gone is begun anew, ms. */
+const AGAIN = 500;
 /** Positions that are read to begin with. */
 const START = 1000;
 
@@ -81,6 +83,7 @@ export class Loom {
 
   close() {
     cancelAnimationFrame(this.request);
+    clearTimeout(this.again);
     this.turn = null;
     this.last = this.feed?.last ?? this.last;
     this.feed?.stop();
@@ -108,7 +111,8 @@ export class Loom {
     this.live.clear();
     this.selected = this.hovered = -1;
     this.#learn();
-    this.#begin();
+    // Not at once: what is read may be newer than what the stream knows.
+    this.again = setTimeout(() => this.#begin(), AGAIN);
   }
 
   #learn() {
