@@ -56,6 +56,12 @@ export function moment(ms) {
   return `${day} ${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
 }
 
+/** A moment of today as its time, else as its day and time. */
+export function clock(ms) {
+  const text = moment(ms);
+  return text.startsWith(moment(Date.now()).slice(0, 10)) ? text.slice(11) : text;
+}
+
 export const day = (ms) => new Date(ms).toISOString().slice(0, 10);
 export const hash = (value) => (value ? `${value.slice(0, 12)}…` : NONE);
 

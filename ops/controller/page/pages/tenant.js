@@ -103,8 +103,9 @@ function Work({ tenant }) {
       <${Figure} title="Queue" value=${compact(tenant.queued)} note="ops that wait" />
       <${Figure} title="Granted" value=${compact(tenant.granted)} note="ops so far" />
       <${Figure} title="Sessions" value=${html`<a href=${link("sessions", null, { tenant: tenant.name })}>${count(tenant.sessions)}</a>`} note="open" />
+      <${Figure} title="GPU used" value=${percent(tenant.memory?.busy)} note="now" />
     </div>
-    <${Line} values=${pastOf(`busy ${tenant.name}`)} most=${1} /><p class="note">GPU used in the last three minutes, now ${percent(tenant.memory?.busy)}</p>
+    <${Line} values=${pastOf(`busy ${tenant.name}`)} most=${1} /><p class="note">GPU used in the last three minutes</p>
   </${Panel}>`;
 }
 

@@ -76,6 +76,7 @@ function columnsOf(by, prices) {
             title: `Cost, ${prices.currency}`,
             width: 7,
             num: true,
+            low: 1,
             sort: (it) => it.cost,
             show: (it) => money(it.cost),
           },

@@ -2,7 +2,7 @@
 import { html } from "../app/html.js";
 import { link } from "../app/route.js";
 import { may } from "../app/identity.js";
-import { count, moment, nanos } from "../app/format.js";
+import { clock, count, moment, nanos } from "../app/format.js";
 import { Badge, TenantName } from "../parts/marks.js";
 
 const KIND_WORDS = {
@@ -41,9 +41,9 @@ function rowsOf(it) {
         ? html`<${Badge} kind=${OUTCOME_KINDS[it.outcome]}>${it.outcome}${it.adopted ? ", adopted" : ""}</${Badge}>`
         : html`<${Badge}>not known yet</${Badge}>`,
     ],
-    ["Ended", moment(it.at_ms)],
-    ["On", `GPU ${it.gpu}, position ${count(it.position)}`],
-    ["Worker", html`<code>${it.worker}</code>`],
+    ["Ended", html`<span title=${moment(it.at_ms)}>${clock(it.at_ms)}</span>`],
+    ["Device", `GPU ${it.gpu}`],
+    ["Position there", count(it.position)],
   ];
 }
 

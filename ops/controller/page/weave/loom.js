@@ -18,6 +18,12 @@ const WANTED = 120;
 const KNOWN = 10_000;
 /** Before a stream that was gone is begun anew, ms. */
 const AGAIN = 500;
+/** Pixels that are drawn at most, but one for each of the page's: what a frame costs grows with them. */
+const MOST_PIXELS = 4e6;
+/** From so many pixels on every second frame is left out where the browser does not keep up. */
+const MANY_PIXELS = 3e6;
+/** Between frames on the average, ms: above it the browser does not keep up. */
+const SLOW = 19;
 /** Positions that are read to begin with. */
 const START = 1000;
 
@@ -57,9 +63,9 @@ export class Loom {
     this.#learn();
     const frame = (now) => {
       this.request = requestAnimationFrame(frame);
-      this.frame(now);
+      if (!this.#left(now)) this.frame(now);
     };
-    this.before = performance.now();
+    this.before = this.shown = performance.now();
     this.told = 0;
     this.counted = 0;
     this.taken = 0;
@@ -145,9 +151,26 @@ export class Loom {
     this.camera.span = Math.min(8e9, Math.max(2e9, ((sum / Math.min(200, this.live.next)) * WANTED * 3) / lanes));
   }
 
+  /** Whether this frame is left out: without a GPU a large picture takes longer than there is between two frames. */
+  #left(now) {
+    if (this.many && !this.halved) {
+      this.paces++;
+      this.pace = this.pace * 0.97 + Math.min(100, now - this.shown) * 0.03;
+      this.halved = this.paces > 90 && this.pace > SLOW;
+    }
+    this.shown = now;
+    this.odd = this.halved && !this.odd;
+    return this.odd;
+  }
+
   resize() {
     const { canvas } = this;
-    const ratio = Math.min(2, devicePixelRatio || 1);
+    this.many = canvas.clientWidth * canvas.clientHeight > MANY_PIXELS;
+    this.halved = false;
+    this.pace = 0;
+    this.paces = 0;
+    const most = Math.sqrt(MOST_PIXELS / Math.max(1, canvas.clientWidth * canvas.clientHeight));
+    const ratio = Math.max(1, Math.min(2, devicePixelRatio || 1, most));
     const [width, height] = [Math.round(canvas.clientWidth * ratio), Math.round(canvas.clientHeight * ratio)];
     if (canvas.width !== width) canvas.width = width;
     if (canvas.height !== height) canvas.height = height;

@@ -37,6 +37,7 @@ export class Painter {
   /** How much device time of each tenant was seen in the last frame. */
   seen = new Float64Array(256);
   busy = [];
+  fitted = new Map();
   drawn = 0;
 
   constructor(canvas) {
@@ -291,6 +292,19 @@ export class Painter {
     context.textAlign = "left";
   }
 
+  /** A text, or as much of it as there is room for. */
+  #fitting(text, room) {
+    const { context, fitted } = this;
+    const key = `${text} ${room} ${context.font}`;
+    if (!fitted.has(key)) {
+      let short = text;
+      while (short && context.measureText(short === text ? text : `${short}…`).width > room) short = short.slice(0, -1).trimEnd();
+      if (fitted.size > 256) fitted.clear();
+      fitted.set(key, short === text ? text : `${short}…`);
+    }
+    return fitted.get(key);
+  }
+
   #gutter({ place, labels }) {
     const { context, colours } = this;
     if (!place.narrow) {
@@ -314,7 +328,7 @@ export class Painter {
         context.fillText(`busy ${busy}`, 64 * r, y);
         return;
       }
-      if (box.height > 32 * r) context.fillText(device, 0, y + 17 * r, place.gutter - 12 * r);
+      if (box.height > 32 * r) context.fillText(this.#fitting(device, place.gutter - 12 * r), 0, y + 17 * r);
       if (box.height > 56 * r) context.fillText(`busy ${busy}`, 0, y + 33 * r);
     });
   }
