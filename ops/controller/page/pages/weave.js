@@ -24,14 +24,17 @@ function theLoom() {
 
 function labelsOf(gpu) {
   const worker = workers.peek()?.find((it) => it.gpu === gpu);
-  return [`GPU ${gpu}`, worker?.device || ""];
+  return { name: `GPU ${gpu}`, device: worker?.device || "", busy: worker?.busy ?? null };
 }
+
+/** Devices have lanes, whether anything ran on them or not. */
+const gpusOf = () => (workers.peek() || []).map((it) => it.gpu);
 
 function Canvas({ loom }) {
   const ref = useRef();
   useEffect(() => {
     const canvas = ref.current;
-    loom.open(canvas, labelsOf, matchMedia("(prefers-reduced-motion: reduce)").matches);
+    loom.open(canvas, { labels: labelsOf, gpus: gpusOf }, matchMedia("(prefers-reduced-motion: reduce)").matches);
     const off = lay(loom, canvas);
     const watch = new ResizeObserver(() => loom.resize());
     watch.observe(canvas);

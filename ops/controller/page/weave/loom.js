@@ -52,9 +52,10 @@ export class Loom {
   }
 
   /** Begins to draw on a canvas, and to follow. */
-  open(canvas, labels, still) {
+  open(canvas, { labels, gpus }, still) {
     this.canvas = canvas;
     this.labels = labels;
+    this.gpus = gpus;
     this.camera.still = still;
     this.painter = new Painter(canvas);
     this.recolour();
@@ -215,11 +216,11 @@ export class Loom {
   }
 
   /** Whether anything of a scene is other than when it was last drawn. */
-  #differs({ ring, camera, place, split, dimmed, selected, hovered }) {
+  #differs({ ring, camera, place, live, split, dimmed, selected, hovered }) {
     const { colours } = this.painter;
-    const words = place.lanes.map((box) => this.labels(box.gpu)[1]).join();
+    const words = place.lanes.map((box) => Object.values(this.labels(box.gpu))).join();
     const seen = [ring, ring.changes, camera.right, camera.span, place.width, place.height, place.ratio];
-    seen.push(split, dimmed, selected, hovered, colours, words);
+    seen.push(live, split, dimmed, selected, hovered, colours, words);
     const differs = !this.seen || seen.some((it, at) => it !== this.seen[at]);
     this.seen = seen;
     return differs;
@@ -233,6 +234,7 @@ export class Loom {
   }
 
   #scene(ring) {
+    for (const gpu of this.gpus()) ring.gpus.number(gpu);
     const names = [...ring.tenants.list].sort();
     names.forEach(shadeOf);
     const shades = ring.tenants.list.map(shadeOf);
@@ -248,6 +250,7 @@ export class Loom {
       selected: this.selected,
       hovered: this.hovered,
       labels: this.labels,
+      live: ring === this.live && this.camera.playing,
     };
   }
 
