@@ -26,6 +26,18 @@ async function empty(browser, fail) {
   mock.stop();
 }
 
+/** Devices on which nothing ran have lanes too. */
+async function idle(browser, fail) {
+  const mock = new Mock({ rate: 0 });
+  const base = await mock.start();
+  const { page, context } = await open(browser);
+  await visit(page, base, "weave", 500);
+  const lanes = await page.evaluate(() => window.warploomWeave.scene.place.lanes.map((it) => it.gpu));
+  if (lanes.join() !== "0,1,2") fail(`idle: the weave has lanes for devices ${lanes}, not for 0,1,2`);
+  await context.close();
+  mock.stop();
+}
+
 async function outside(browser, fail, out) {
   const mock = new Mock({ role: "none" });
   const base = await mock.start();
@@ -234,6 +246,7 @@ async function still(browser, fail) {
 
 export async function states({ browser, fail, out }) {
   await empty(browser, fail);
+  await idle(browser, fail);
   await outside(browser, fail, out);
   await roles(browser, fail);
   await slow(browser, fail);
