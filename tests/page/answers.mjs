@@ -2,6 +2,8 @@
 import { KERNELS, randomOf } from "./cluster.mjs";
 
 export const DAY = 86_400_000;
+/** The tenant of a tenant-admin. */
+export const OWN = "chat";
 
 const READS = [
   "cluster.read",
@@ -14,7 +16,7 @@ const READS = [
   "order.read",
   "events.read",
 ];
-const ROLES = {
+export const ROLES = {
   viewer: READS,
   auditor: [...READS, "order.verify", "order.export", "tokens.read"],
   "tenant-admin": [
@@ -73,7 +75,7 @@ export const missing = (what) => new Refusal(404, "E-API-MISSING", `there is no 
 const list = (items) => ({ items, next: null });
 
 function tenantOf(mock, name) {
-  if (!mock.cluster.tenants.has(name)) throw missing(`tenant ${name}`);
+  if (!mock.cluster.tenants.has(name) || !mock.sees(name)) throw missing(`tenant "${name}"`);
   return mock.cluster.tenants.get(name);
 }
 
@@ -108,7 +110,7 @@ function changeTenant(mock, name, values, body) {
   const settings = tenantOf(mock, name);
   const changes = Object.entries(body)
     .filter(([key, value]) => JSON.stringify(settings[key]) !== JSON.stringify(value))
-    .map(([key, after]) => ({ key, before: settings[key], after }));
+    .map(([key, after]) => ({ key, before: JSON.stringify(settings[key]), after: JSON.stringify(after) }));
   const admission = admissionOf(name, body);
   if (values.dry_run !== "true") Object.assign(settings, body);
   return values.dry_run === "true" ? { changes, admission } : mock.cluster.tenant(name);
@@ -125,8 +127,12 @@ function changeSettings(mock, values, body) {
   const applied = values.dry_run !== "true";
   if (applied)
     for (const it of changes)
-      Object.assign(mock.settings.get(it.key), { value: it.after, source: "revision 42, just now" });
+      Object.assign(mock.settings.get(it.key), { value: it.after, source: "set" });
   return { changes, applied };
+}
+
+function profiles(mock) {
+  return { in_force: mock.profiles.at(-1) ?? null, pinned: mock.pinned, items: mock.profiles };
 }
 
 function window(mock, { after, before, limit = 100, tenant, gpu }) {
@@ -135,7 +141,7 @@ function window(mock, { after, before, limit = 100, tenant, gpu }) {
     const [epoch, global] = id.split(".").map(Number);
     return epoch * 1e12 + global;
   };
-  const fits = (it) => (!tenant || it.tenant === tenant) && (!gpu || String(it.gpu) === gpu);
+  const fits = (it) => mock.sees(it.tenant) && (!tenant || it.tenant === tenant) && (!gpu || String(it.gpu) === gpu);
   const find = (wanted) => {
     let [low, high] = [0, all.length];
     while (low < high) {
@@ -153,14 +159,31 @@ function window(mock, { after, before, limit = 100, tenant, gpu }) {
   return { items, oldest: all[0]?.id ?? null, newest: all.at(-1)?.id ?? null };
 }
 
+const USED = [
+  "launches",
+  "device_seconds",
+  "core_credits",
+  "vram_credits",
+  "share",
+  "swap_outs",
+  "swap_out_bytes",
+  "swap_ins",
+  "swap_in_bytes",
+  "swap_wait_seconds",
+  "swapped_credits",
+  "saved_credits",
+  "unsent_bytes",
+  "cost",
+];
+
 function usage(mock, { by = "tenant", since, until, tenant }) {
   const keys = by.split(",");
   const rows = [];
   const days = [];
-  for (let at = Date.parse(since); at <= Date.parse(until); at += DAY)
+  for (let at = Date.parse(since); at < Date.parse(until); at += DAY)
     days.push(new Date(at).toISOString().slice(0, 10));
   const pick = (key, all) => (keys.includes(key) ? all : [null]);
-  const names = [...mock.cluster.tenants.keys()].filter((it) => !tenant || it === tenant);
+  const names = [...mock.cluster.tenants.keys()].filter((it) => mock.sees(it)).filter((it) => !tenant || it === tenant);
   for (const name of pick("tenant", names))
     for (const when of pick("day", days))
       for (const kernel of pick("kernel", KERNELS))
@@ -173,14 +196,12 @@ function usage(mock, { by = "tenant", since, until, tenant }) {
           );
           const time = (800 + random() * 9000) * (when ? 1 : days.length) * (name ? 1 : 4) * (kernel ? 0.2 : 1);
           rows.push({
-            tenant: name,
-            day: when,
-            kernel,
-            gpu,
+            ...Object.fromEntries(keys.map((key) => [key, { tenant: name, day: when, kernel, gpu }[key]])),
             launches: Math.round(time * 480),
             device_seconds: time,
             core_credits: time * 118,
             vram_credits: time * 9.4,
+            share: 0,
             swap_outs: Math.round(random() * 40),
             swap_out_bytes: 3e10,
             swap_ins: Math.round(random() * 40),
@@ -192,23 +213,13 @@ function usage(mock, { by = "tenant", since, until, tenant }) {
             cost: time * 118 * 0.00002 + time * 9.4 * 0.00001,
           });
         }
-  const total = {};
-  for (const key of [
-    "launches",
-    "device_seconds",
-    "core_credits",
-    "vram_credits",
-    "swap_outs",
-    "swap_ins",
-    "saved_credits",
-    "unsent_bytes",
-    "cost",
-  ])
-    total[key] = rows.reduce((sum, it) => sum + it[key], 0);
+  const total = Object.fromEntries(USED.map((key) => [key, rows.reduce((sum, it) => sum + it[key], 0)]));
   for (const it of rows) it.share = it.core_credits / total.core_credits;
+  total.share = rows.length ? 1 : 0;
   return {
     rows: names.length ? rows : [],
     total,
+    missing: Object.fromEntries(USED.map((key) => [key, 0])),
     prices: { core_credit: 0.00002, vram_credit: 0.00001, currency: "EUR" },
   };
 }
@@ -220,14 +231,14 @@ export const ROUTES = [
     (mock) => ({
       name: "link",
       role: mock.options.role,
-      tenant: mock.options.role === "tenant-admin" ? "chat" : null,
+      tenant: mock.options.role === "tenant-admin" ? OWN : null,
       csrf: "mock-secret",
       expires_ms: Date.now() + DAY,
       cluster: "warploom",
       operations: ROLES[mock.options.role],
     }),
   ],
-  [/^POST \/logout$/, () => ({})],
+  [/^POST \/logout$/, () => undefined],
   [/^GET \/cluster$/, (mock) => mock.cluster.about()],
   [
     /^PUT \/order\/hold$/,
@@ -236,7 +247,7 @@ export const ROUTES = [
       return mock.cluster.about();
     },
   ],
-  [/^GET \/tenants$/, (mock) => list(mock.cluster.status().tenants)],
+  [/^GET \/tenants$/, (mock) => list(mock.status().tenants)],
   [
     /^GET \/tenants\/([^/]+)$/,
     (mock, [name]) => {
@@ -251,12 +262,12 @@ export const ROUTES = [
         throw new Refusal(409, "E-API-CONFLICT", `there is a tenant ${name} already: choose another name`);
       const changes = Object.entries(settings).map(([key, after]) => ({
         key,
-        before: mock.cluster.settingsOf(name)[key],
-        after,
+        before: JSON.stringify(mock.cluster.settingsOf(name)[key]),
+        after: JSON.stringify(after),
       }));
       if (values.dry_run === "true") return { changes, admission: admissionOf(name, settings) };
       mock.cluster.tenants.set(name, { ...mock.cluster.settingsOf(name), ...settings });
-      return mock.cluster.tenant(name);
+      return { made: 201, answer: mock.cluster.tenant(name) };
     },
   ],
   [/^PATCH \/tenants\/([^/]+)$/, (mock, [name], values, body) => changeTenant(mock, name, values, body)],
@@ -266,8 +277,9 @@ export const ROUTES = [
       tenantOf(mock, name);
       if (values.force !== "true" && mock.cluster.tenant(name).sessions)
         throw new Refusal(409, "E-TENANT-SESSIONS", `${name} has open sessions: end them, or force it`);
+      const ended = mock.cluster.tenant(name).sessions;
       mock.cluster.tenants.delete(name);
-      return {};
+      return { ended, login: true };
     },
   ],
   [
@@ -292,6 +304,7 @@ export const ROUTES = [
     /^GET \/sessions$/,
     (mock, _, { tenant, worker, after, limit = 100 }) => {
       const all = mock.cluster.sessions
+        .filter((it) => mock.sees(it.tenant))
         .map((it, at) => mock.cluster.sessionView(it, at))
         .filter((it) => (!tenant || it.tenant === tenant) && (!worker || it.worker === worker));
       const from = Number(after || 0);
@@ -305,7 +318,7 @@ export const ROUTES = [
     /^GET \/sessions\/([^/]+)$/,
     (mock, [id]) => {
       const at = mock.cluster.sessions.findIndex((it) => it.id === id);
-      if (at < 0) throw missing(`session ${id}`);
+      if (at < 0 || !mock.sees(mock.cluster.sessions[at].tenant)) throw missing(`session "${id}"`);
       return mock.cluster.sessionView(mock.cluster.sessions[at], at);
     },
   ],
@@ -313,26 +326,17 @@ export const ROUTES = [
     /^DELETE \/sessions\/([^/]+)$/,
     (mock, [id]) => {
       mock.cluster.sessions = mock.cluster.sessions.filter((it) => it.id !== id);
-      return {};
+      return undefined;
     },
   ],
   [/^GET \/settings$/, (mock) => ({ items: [...mock.settings.values()], revision: 41 })],
   [/^PATCH \/settings$/, (mock, _, values, body) => changeSettings(mock, values, body)],
-  [
-    /^GET \/profiles$/,
-    (mock) => ({
-      in_force: mock.profiles[0]
-        ? { hash: mock.profiles[0].hash, entries: mock.profiles[0].entries, version: 18 }
-        : null,
-      pinned: mock.pinned,
-      items: mock.profiles,
-    }),
-  ],
+  [/^GET \/profiles$/, profiles],
   [
     /^PUT \/profiles\/pinned$/,
     (mock, _, __, body) => {
       mock.pinned = body.hash;
-      return {};
+      return profiles(mock);
     },
   ],
   [/^GET \/usage$/, (mock, _, values) => usage(mock, values)],
@@ -345,8 +349,10 @@ export const ROUTES = [
         ok: true,
         digest: "7342dcdcc44d7717a9d0c41f7751be20cc9e0f3377ab1266d1f0b2c7c4e1045f",
         positions: mock.cluster.positions.length,
+        compared: mock.cluster.positions.length - 40,
         adopted: 11,
         skipped: 0,
+        unrecorded: 0,
         disagreements: [],
       };
     },
@@ -354,22 +360,24 @@ export const ROUTES = [
   [/^GET \/tokens$/, (mock) => list(mock.tokens)],
   [
     /^POST \/tokens$/,
-    (mock, _, __, body) => {
+    (mock, _, __, { days = 30, ...body }) => {
       const token = {
         id: `t${mock.tokens.length + 1}${Date.now()}`,
+        tenant: null,
+        operations: null,
         ...body,
         created_ms: Date.now(),
-        expires_ms: Date.now() + body.days * DAY,
+        expires_ms: Date.now() + days * DAY,
       };
       mock.tokens.push(token);
-      return { ...token, secret: "wl_4c1ef0aa27d94b6d9f0c51d0a3be77c4" };
+      return { made: 201, answer: { ...token, secret: "wl_4c1ef0aa27d94b6d9f0c51d0a3be77c4" } };
     },
   ],
   [
     /^DELETE \/tokens\/([^/]+)$/,
     (mock, [id]) => {
       mock.tokens = mock.tokens.filter((it) => it.id !== id);
-      return {};
+      return undefined;
     },
   ],
 ];

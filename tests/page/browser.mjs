@@ -56,12 +56,13 @@ export async function pagesOf(browser, base) {
 }
 
 /** A page of this size and theme; `troubles` fills with what went wrong. */
-export async function open(browser, { width = 1280, height = 800, theme = "dark", still = false } = {}) {
+export async function open(browser, { width = 1280, height = 800, theme = "dark", still = false, token } = {}) {
   const context = await browser.newContext({
     viewport: { width, height },
     colorScheme: theme,
     reducedMotion: still ? "reduce" : "no-preference",
-    storageState: kept,
+    storageState: token ? undefined : kept,
+    extraHTTPHeaders: token && { Authorization: `Bearer ${token}` },
   });
   const page = await context.newPage();
   const troubles = [];

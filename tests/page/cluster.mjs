@@ -26,7 +26,7 @@ const WAYS = {
   batch: { share: 0.09, long: 3.4, kernels: 22, priority: 4, slo: 0, period: 13 },
 };
 const QUOTAS = { chat: 24 * GIB, search: 16 * GIB, vision: 32 * GIB, train: 80 * GIB, batch: 0 };
-const WAITS = ["nothing", "order", "window", "program", "program", "cap", "memory"];
+const WAITS = ["nothing", "order", "window", "program", "program", "cap", "bound", "target", "memory"];
 const PROGRAMS = { chat: "serve", search: "index-server", vision: "detect", train: "pretrain", batch: "embed" };
 export const KERNELS = [
   "gemm_bf16_128x128",
@@ -51,7 +51,7 @@ export class Cluster {
     this.watchers = new Set();
     this.gpus = [0, 1, 2].map((gpu) => ({
       gpu,
-      id: hex(this.random, 22),
+      id: hex(this.random, 16),
       position: 0,
       free: 0,
       draining: false,
@@ -87,7 +87,7 @@ export class Cluster {
     const tenant = NAMES[at % NAMES.length];
     const gpu = tenant === "train" ? 2 : Math.floor(at / NAMES.length) % 3;
     return {
-      id: hex(random, 12),
+      id: hex(random, 16),
       tenant,
       ordinal: at + 1,
       worker: this.gpus[gpu].id,
@@ -158,8 +158,8 @@ export class Cluster {
       session: session.id,
       ordinal: session.ordinal,
       kind,
-      first: runs ? session.next : null,
-      last: runs ? session.next + ops - 1 : null,
+      first: runs ? session.next : 0,
+      last: runs ? session.next + ops - 1 : 0,
       priority: way.priority,
       kernels: runs ? Math.ceil(ops / 2) : null,
       cost_ns: runs ? cost : 0,
@@ -167,8 +167,6 @@ export class Cluster {
       outcome: isVoid ? "void" : "ran",
       adopted: this.epoch === 3 && this.global < 12,
       at_ms: Math.round(gpu.free),
-      waited:
-        runs && random() < 0.5 ? { order_ns: Math.round(random() * 6e6), window_ns: Math.round(random() * 1e6) } : null,
     };
     if (runs && !isVoid) session.next += ops;
     this.positions.push(position);
@@ -206,15 +204,15 @@ export class Cluster {
   about() {
     return {
       name: "warploom",
-      leader: "leader-2",
+      leader: "9be65b1fadd4eeb2",
       epoch: this.epoch,
       held: this.held,
       input: 812_344 + this.global * 3,
       recorded: 812_344 + this.global * 3 - 12,
       global: this.global,
       stores: [
-        { name: "record", bytes: 2.1 * GIB, max_bytes: 8 * GIB, alarm: null },
-        { name: "state", bytes: 4.1e6, max_bytes: 256e6, alarm: null },
+        { name: "wl-warploom-record", bytes: Math.round(2.1 * GIB), max_bytes: 8 * GIB, alarm: null },
+        { name: "wl-warploom-state", bytes: 4.1e6, max_bytes: 256e6, alarm: null },
       ],
       evidence_key: "9f2c51d0a3be77c4e1045f9b",
     };
@@ -243,9 +241,9 @@ export class Cluster {
             attained,
             requests: 18_220,
             within: Math.round(18_220 * attained),
-            counted_s: 300,
+            counted_s: 300.25,
           }
-        : null,
+        : { target_ns: 0, p99_ns: Math.round(p99), attained: null, requests: 640, within: 0, counted_s: 300.25 },
       memory: {
         held,
         resident: held - swapped,
@@ -275,8 +273,8 @@ export class Cluster {
       gpu.gpu === 2
         ? {
             limit: 64 * GIB,
-            memory: { used: 6.2 * GIB, max: 32 * GIB },
-            file: { used: 1.4 * GIB, max: 64 * GIB },
+            memory: { used: Math.round(6.2 * GIB), max: 32 * GIB },
+            file: { used: Math.round(1.4 * GIB), max: 64 * GIB },
             outs: { times: 41, bytes: 88 * GIB },
             ins: { times: 37, bytes: 80 * GIB },
             waited_ns: 9.4e9,

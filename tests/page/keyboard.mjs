@@ -89,6 +89,12 @@ async function dialog(page, name, opener, fail) {
   if (back) fail(`${name}: the focus comes back to ${back}, not to ${opener}`);
 }
 
+/** A form before its preview. */
+async function form(page, name, fail) {
+  await page.waitForSelector("dialog[open] form");
+  for (const it of await violationsOf(page)) fail(`the form "${name}": ${it}`);
+}
+
 async function confirm(page, text, fail) {
   await page.waitForSelector("dialog[open]");
   for (const it of await violationsOf(page)) fail(`the dialog before "${text}": ${it}`);
@@ -151,6 +157,12 @@ async function operate(page, base, mock, fail) {
   await mark(page);
   await dialog(page, "tenants", withText("New tenant"), fail);
   await press(page, withText("New tenant"));
+  await form(page, "New tenant", fail);
+  await write(page, "dialog input[name=name]", "Not a name");
+  await write(page, "dialog input[name=slo_ns]", "soon");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("dialog [aria-invalid=true]");
+  await form(page, "New tenant, with errors", fail);
   await write(page, "dialog input[name=name]", "nightly");
   await write(page, "dialog input[name=slo_ns]", "40 ms");
   await page.keyboard.press("Enter");
@@ -160,6 +172,7 @@ async function operate(page, base, mock, fail) {
   await page.waitForSelector(".panels");
   await mark(page);
   await press(page, withText("Change"));
+  await form(page, "Change", fail);
   await write(page, "dialog input[name=weight]", "3");
   await page.keyboard.press("Enter");
   await page.waitForSelector("dialog .changes");
@@ -211,6 +224,11 @@ async function operate(page, base, mock, fail) {
   await visit(page, base, "tokens");
   await mark(page);
   await press(page, withText("New token"));
+  await form(page, "New token", fail);
+  await press(page, "dialog summary");
+  await page.selectOption("dialog select[name=role]", "tenant-admin");
+  await form(page, "New token, all of it", fail);
+  await page.selectOption("dialog select[name=role]", "viewer");
   await write(page, "dialog input[name=name]", "ci");
   await page.keyboard.press("Enter");
   await page.waitForSelector("#secret");

@@ -1,13 +1,16 @@
 // Pictures for whoever works on the page: node look.mjs PAGE[,PAGE] WIDTH[,WIDTH] [light|dark|both]
+// of the mock, or with URL and LINK in the environment of a real controller; OUT is the folder.
 import { mkdirSync } from "node:fs";
 import { Mock } from "./mock.mjs";
-import { launch, open, visit, WIDTHS, THEMES } from "./browser.mjs";
+import { launch, login, open, visit, WIDTHS, THEMES } from "./browser.mjs";
 
 const [pages, widths = "1280", themes = "dark"] = process.argv.slice(2);
-const mock = new Mock({ rate: Number(process.env.RATE || 150), sessions: 40 });
-const base = await mock.start();
+const { URL: url, LINK: link, OUT: out = "out", RATE: rate = 150 } = process.env;
+const mock = url ? null : new Mock({ rate: Number(rate), sessions: 40 });
+const base = url ?? (await mock.start());
 const browser = await launch();
-mkdirSync("out", { recursive: true });
+if (link) await login(browser, link);
+mkdirSync(out, { recursive: true });
 for (const width of widths.split(",").map(Number)) {
   for (const theme of themes === "both" ? THEMES : [themes]) {
     const height = WIDTHS.find((it) => it[0] === width)?.[1] ?? 900;
@@ -21,7 +24,7 @@ for (const width of widths.split(",").map(Number)) {
           await page.waitForTimeout(60);
         }
       await page.screenshot({
-        path: `out/look-${name.replace("/", "-")}-${width}-${theme}.png`,
+        path: `${out}/look-${name.replace("/", "-")}-${width}-${theme}.png`,
         fullPage: Boolean(process.env.FULL),
       });
       const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
@@ -38,5 +41,5 @@ for (const width of widths.split(",").map(Number)) {
   }
 }
 await browser.close();
-mock.stop();
+mock?.stop();
 process.exit(0);

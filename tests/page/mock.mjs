@@ -5,8 +5,9 @@ import { createServer } from "node:http";
 import { readFileSync, readdirSync, statSync } from "node:fs";
 import { extname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { DAY, missing, Refusal, ROUTES, SETTINGS } from "./answers.mjs";
+import { DAY, missing, OWN, Refusal, ROLES, ROUTES, SETTINGS } from "./answers.mjs";
 import { Cluster } from "./cluster.mjs";
+import { checkAnswer, checkEvent, checkRequest, needOf } from "./contract.mjs";
 
 export const PAGE = fileURLToPath(new URL("../../ops/controller/page/", import.meta.url));
 const TYPES = {
@@ -18,6 +19,8 @@ const TYPES = {
   ".txt": "text/plain; charset=utf-8",
 };
 const TICK = 20;
+/** What only a leader can tell. */
+const LEADERS = /^\/(cluster|tenants|workers|sessions|groups)\b/;
 
 /** All files of the page, as they are served. */
 export function files(root = PAGE) {
@@ -42,7 +45,7 @@ export class Mock {
     this.settings = new Map(
       SETTINGS.map(([key, value, byDefault, help]) => [
         key,
-        { key, value, default: byDefault, source: value === byDefault ? "default" : "revision 41, 2 days ago", help },
+        { key, value, default: byDefault, source: value === byDefault ? "default" : "set", help },
       ]),
     );
     this.tokens = [
@@ -77,10 +80,15 @@ export class Mock {
     this.pinned = null;
     this.profiles = ["a9d0c41f77", "51be20cc9e", "0f3377ab12"].map((start, at) => ({
       hash: start.repeat(6),
-      entries: 412 - at * 37,
-      created_ms: Date.now() - at * 7 * 3_600_000,
+      version: 16 + at,
+      entries: 338 + at * 37,
+      created_ms: Date.now() - (2 - at) * 7 * 3_600_000,
     }));
     this.requests = [];
+    /** What streams of positions were asked to go on behind. */
+    this.asked = [];
+    /** Whether no leader answers: true, or "event" where streams go on and tell it. */
+    this.leaderless = false;
     if (options.empty) {
       this.cluster.tenants.clear();
       this.cluster.sessions = [];
@@ -112,20 +120,14 @@ export class Mock {
     if (this.options.slow) await new Promise((resolve) => setTimeout(resolve, this.options.slow));
     try {
       const body = await bodyOf(request);
+      checkRequest(request.method, url, body);
       if (request.method !== "GET") this.requests.push(`${request.method} ${url.pathname}${url.search}`);
       await this.#route(request, response, url, body);
     } catch (error) {
-      const status = error.status || 500;
-      response.writeHead(status, { "Content-Type": "application/problem+json" });
-      response.end(
-        JSON.stringify({
-          type: "about:blank",
-          title: error.title || (status === 404 ? "Not Found" : "Refused"),
-          status,
-          code: error.code || "E-API-INTERNAL",
-          detail: error.message,
-        }),
-      );
+      const problem = problemOf(error);
+      checkAnswer(request.method, url.pathname, problem.status, problem);
+      response.writeHead(problem.status, { "Content-Type": "application/problem+json", "Cache-Control": "no-store" });
+      response.end(JSON.stringify(problem));
     }
   }
 
@@ -147,8 +149,13 @@ export class Mock {
       throw new Refusal(401, "E-API-LOGIN", "send a token or log in; `warploom controller link` prints a link");
     if (request.method !== "GET" && request.headers["x-csrf-token"] !== "mock-secret")
       throw new Refusal(403, "E-API-CSRF", "the page was opened anew elsewhere: load it again");
+    const need = needOf(request.method, url.pathname);
+    if (need?.includes(".") && !ROLES[role].includes(need))
+      throw new Refusal(403, "E-API-ROLE", `the role ${role} does not allow ${need}`);
     const path = url.pathname.slice("/api/v1".length);
+    if (this.leaderless && LEADERS.test(path)) throw noLeader();
     const values = Object.fromEntries(url.searchParams);
+    if (values.tenant && !this.sees(values.tenant)) throw missing(`tenant ${values.tenant}`);
     if (path.startsWith("/events/")) return this.#events(path, values, request, response);
     if (/csv$|export$/.test(path)) {
       response.writeHead(200, {
@@ -158,33 +165,79 @@ export class Mock {
       return response.end("a,b\n1,2\n");
     }
     const answer = await this.#call(`${request.method} ${path}`, values, body);
-    response.writeHead(200, { "Content-Type": "application/json", ETag: '"7"' });
-    response.end(JSON.stringify(answer));
+    const status = answer === undefined ? 204 : (answer.made ?? 200);
+    const told = answer?.made ? answer.answer : answer;
+    checkAnswer(request.method, url.pathname, status, told);
+    response.writeHead(status, { "Content-Type": "application/json", "Cache-Control": "no-store", ETag: '"7"' });
+    response.end(told === undefined ? undefined : JSON.stringify(told));
+  }
+
+  /** Streams that are open, so that a test can cut them off. */
+  streams = new Set();
+
+  cut() {
+    for (const it of this.streams) it.destroy();
   }
 
   #events(path, values, request, response) {
+    if (this.leaderless && path === "/events/status" && this.leaderless !== "event") throw noLeader();
+    const last = request.headers["last-event-id"];
+    if (path === "/events/order") this.asked.push(last ?? null);
+    if (last && path === "/events/order" && this.#gone(last))
+      throw new Refusal(410, "E-API-GONE", "what came behind that is not kept any more: begin anew, without Last-Event-ID");
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
-    response.write(": open\n\n");
-    let off;
-    if (path === "/events/order") {
-      const send = (list) => {
-        const fits = list.filter(
-          (it) => (!values.tenant || it.tenant === values.tenant) && (!values.gpu || String(it.gpu) === values.gpu),
-        );
-        if (fits.length)
-          response.write(fits.map((it) => `event: position\nid: ${it.id}\ndata: ${JSON.stringify(it)}\n\n`).join(""));
-      };
-      const last = request.headers["last-event-id"];
-      const all = this.cluster.positions;
-      if (last) send(all.slice(all.findIndex((it) => it.id === last) + 1));
-      this.cluster.watchers.add(send);
-      off = () => this.cluster.watchers.delete(send);
-    } else {
-      const send = () => response.write(`event: status\ndata: ${JSON.stringify(this.cluster.status())}\n\n`);
-      const timer = path === "/events/status" ? (send(), setInterval(send, 1000)) : 0;
-      off = () => clearInterval(timer);
-    }
-    request.on("close", off);
+    response.write("retry: 1000\n: ok\n\n");
+    this.streams.add(response);
+    const off = path === "/events/order" ? this.#order(values, last, response) : this.#statuses(path, response);
+    response.on("close", () => {
+      this.streams.delete(response);
+      off();
+    });
+  }
+
+  #gone(last) {
+    return this.cluster.positions.length > 0 && !this.cluster.positions.some((it) => it.id === last);
+  }
+
+  #order(values, last, response) {
+    const send = (list) => {
+      const fits = list.filter((it) => this.#fits(it, values));
+      if (fits.length) checkEvent("position", fits[0]);
+      if (fits.length)
+        response.write(fits.map((it) => `event: position\nid: ${it.id}\ndata: ${JSON.stringify(it)}\n\n`).join(""));
+    };
+    const all = this.cluster.positions;
+    if (last) send(all.slice(all.findIndex((it) => it.id === last) + 1));
+    this.cluster.watchers.add(send);
+    return () => this.cluster.watchers.delete(send);
+  }
+
+  #fits(it, { tenant, gpu }) {
+    return this.sees(it.tenant) && (!tenant || it.tenant === tenant) && (!gpu || String(it.gpu) === gpu);
+  }
+
+  #statuses(path, response) {
+    if (path !== "/events/status") return () => {};
+    const send = () => {
+      const [name, value] = this.leaderless ? ["problem", problemOf(noLeader())] : ["status", this.status()];
+      checkEvent(name, value);
+      response.write(`event: ${name}\ndata: ${JSON.stringify(value)}\n\n`);
+    };
+    send();
+    const timer = setInterval(send, 1000);
+    return () => clearInterval(timer);
+  }
+
+  /** Whether whoever is logged in may know of a tenant. */
+  sees(tenant) {
+    return this.options.role !== "tenant-admin" || tenant === OWN;
+  }
+
+  /** The cluster as whoever is logged in sees it. */
+  status() {
+    const { cluster, workers, tenants } = this.cluster.status();
+    const all = this.options.role !== "tenant-admin";
+    return { cluster, workers: all ? workers : [], tenants: tenants.filter((it) => this.sees(it.name)) };
   }
 
   #call(what, values, body) {
@@ -195,6 +248,16 @@ export class Mock {
     throw missing(what);
   }
 }
+
+const TITLES = { 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 410: "Gone", 503: "Service Unavailable" };
+
+function problemOf(error) {
+  const status = error.status || 500;
+  const { code = "E-API-INTERNAL", message: detail } = error;
+  return { type: "about:blank", title: TITLES[status] || "Refused", status, code, detail };
+}
+
+const noLeader = () => new Refusal(503, "E-CLUSTER-UNREACHABLE", "no leader answered within 5 s");
 
 async function bodyOf(request) {
   let text = "";

@@ -26,6 +26,18 @@ async function empty(browser, fail) {
   mock.stop();
 }
 
+/** Devices on which nothing ran have lanes too. */
+async function idle(browser, fail) {
+  const mock = new Mock({ rate: 0 });
+  const base = await mock.start();
+  const { page, context } = await open(browser);
+  await visit(page, base, "weave", 500);
+  const lanes = await page.evaluate(() => window.warploomWeave.scene.place.lanes.map((it) => it.gpu));
+  if (lanes.join() !== "0,1,2") fail(`idle: the weave has lanes for devices ${lanes}, not for 0,1,2`);
+  await context.close();
+  mock.stop();
+}
+
 async function outside(browser, fail, out) {
   const mock = new Mock({ role: "none" });
   const base = await mock.start();
@@ -101,6 +113,113 @@ async function slow(browser, fail) {
   again.stop();
 }
 
+const says = (page, text) =>
+  page.waitForFunction((wanted) => document.querySelector(".ctext")?.textContent === wanted, text, { timeout: 15_000 });
+
+/** No leader answers: told by the stream, by a stream that does not open, and to a page that is opened meanwhile. */
+async function leaderless(browser, fail) {
+  const mock = new Mock();
+  const base = await mock.start();
+  const { page, context } = await open(browser);
+  await visit(page, base, "tenants", 200);
+  mock.leaderless = "event";
+  await says(page, "No leader").catch(() => fail("no leader: an event that says so is not shown"));
+  if (!(await page.textContent("main")).includes("chat")) fail("no leader: what was known is not shown any more");
+  mock.leaderless = false;
+  await says(page, "Live").catch(() => fail("no leader: the page does not go on with the next"));
+  mock.leaderless = true;
+  mock.cut();
+  await says(page, "No leader").catch(() => fail("no leader: a stream answered with 503 is not told of"));
+  const second = await open(browser);
+  await visit(second.page, base, "tenants", 300);
+  const text = await second.page.textContent("main");
+  if (!text.includes("no leader answered")) fail(`no leader: a page that is opened meanwhile says "${text.slice(0, 120)}"`);
+  for (const it of await violationsOf(second.page)) fail(`no leader: ${it}`);
+  mock.leaderless = false;
+  await says(page, "Live").catch(() => fail("no leader: the page does not go on after 503"));
+  await says(second.page, "Live").catch(() => fail("no leader: a page opened meanwhile does not go on"));
+  await second.page.waitForSelector("main td").catch(() => fail("no leader: a page opened meanwhile stays empty"));
+  await second.context.close();
+  await context.close();
+  mock.stop();
+}
+
+/** What the weave has of its newest positions: their places, and how many of them it has twice. */
+const woven = (page) =>
+  page.evaluate(() => {
+    const { live } = window.warploomWeave;
+    const ids = [];
+    for (let at = live.oldest; at < live.next; at++) ids.push(live.idOf(at));
+    return { ids, twice: ids.length - new Set(ids).size, last: window.warploomWeave.feed?.last };
+  });
+
+/** Positions of an epoch that are missing between the first and the last. */
+function gaps(ids) {
+  const places = ids.map((it) => Number(it.split(".")[1])).sort((a, b) => a - b);
+  return places.at(-1) - places[0] + 1 - places.length;
+}
+
+/** What came meanwhile is not kept any more: the weave begins anew with what is there. */
+async function gone(browser, fail) {
+  const mock = new Mock();
+  const base = await mock.start();
+  const { page, context } = await open(browser);
+  await visit(page, base, "weave", 1200);
+  const { last } = await woven(page);
+  mock.asked = [];
+  mock.cut();
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  mock.cluster.positions = [];
+  for (let at = 0; at < 50; at++) mock.cluster.tick(20);
+  const first = mock.cluster.positions[0].id;
+  await page
+    .waitForFunction((id) => window.warploomWeave.live.find(id) >= 0, first, { timeout: 8000 })
+    .catch(() => fail("410: the weave does not begin anew"));
+  await page.waitForTimeout(900);
+  const now = await woven(page);
+  if (mock.asked.length !== 2 || mock.asked[1] === mock.asked[0]) fail(`410: streams went on behind ${mock.asked}`);
+  if (now.ids.includes(last)) fail("410: the weave keeps what was before");
+  if (now.twice || gaps(now.ids)) fail(`410: ${now.twice} positions are there twice, ${gaps(now.ids)} are missing`);
+  if (await page.textContent(".standing")) fail(`410: the weave says "${await page.textContent(".standing")}"`);
+  await context.close();
+  mock.stop();
+}
+
+/** A page that nobody sees lets its streams go after a while, and misses nothing. */
+async function hidden(browser, fail) {
+  const mock = new Mock();
+  const base = await mock.start();
+  const { page, context } = await open(browser);
+  await page.addInitScript(() => {
+    const later = window.setTimeout.bind(window);
+    window.setTimeout = (run, wait, ...more) => later(run, wait === 30_000 ? 300 : wait, ...more);
+    Object.defineProperty(document, "hidden", { get: () => Boolean(window.unseen) });
+    window.see = (seen) => {
+      window.unseen = !seen;
+      document.dispatchEvent(new Event("visibilitychange"));
+    };
+  });
+  await visit(page, base, "weave", 1200);
+  await page.evaluate(() => window.see(false));
+  await page.waitForTimeout(100);
+  if (mock.streams.size !== 2) fail(`hidden: ${mock.streams.size} streams are open right behind`);
+  await page.evaluate(() => window.see(true));
+  await page.waitForTimeout(600);
+  if (mock.streams.size !== 2) fail("hidden: a short look elsewhere cuts streams off");
+  await page.evaluate(() => window.see(false));
+  await page.waitForTimeout(1500);
+  if (mock.streams.size) fail(`hidden: ${mock.streams.size} streams stay open`);
+  await page.evaluate(() => window.see(true));
+  await page.waitForTimeout(1200);
+  const now = await woven(page);
+  if (mock.streams.size !== 2) fail("hidden: streams do not come back");
+  if (now.twice || gaps(now.ids.filter((it) => it.startsWith("3."))))
+    fail(`hidden: ${now.twice} positions are there twice, ${gaps(now.ids)} are missing`);
+  await says(page, "Live").catch(() => fail("hidden: the page does not go on"));
+  await context.close();
+  mock.stop();
+}
+
 /** With reduced motion the weave moves in steps. */
 async function still(browser, fail) {
   const mock = new Mock({ rate: 400 });
@@ -127,9 +246,13 @@ async function still(browser, fail) {
 
 export async function states({ browser, fail, out }) {
   await empty(browser, fail);
+  await idle(browser, fail);
   await outside(browser, fail, out);
   await roles(browser, fail);
   await slow(browser, fail);
+  await leaderless(browser, fail);
+  await gone(browser, fail);
+  await hidden(browser, fail);
   await still(browser, fail);
   console.log("states: done");
 }

@@ -2,6 +2,7 @@
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const counts = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const counts2 = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const NONE = "–";
 
@@ -36,8 +37,16 @@ export const seconds = (value) => (missing(value) ? NONE : nanos(value * 1e9));
 export const count = (value) => (missing(value) ? NONE : counts.format(value));
 export const compact = (value) => (missing(value) ? NONE : value < 10000 ? counts.format(value) : short.format(value));
 export const percent = (value) =>
-  missing(value) ? NONE : `${(value * 100).toFixed(value >= 0.9995 || value === 0 ? 0 : 1)} %`;
+  missing(value)
+    ? NONE
+    : value > 0 && value < 0.0005
+      ? "< 0.1 %"
+      : `${(value * 100).toFixed(value >= 0.9995 || value === 0 ? 0 : 1)} %`;
 export const decimal = (value) => (missing(value) ? NONE : value >= 1000 ? counts.format(value) : digits(value));
+
+/** Money: cents, and what is less than one as far as it can be told. */
+export const money = (value) =>
+  missing(value) ? NONE : value > 0 && value < 0.095 ? value.toPrecision(2) : counts2.format(value);
 
 export function moment(ms) {
   if (missing(ms)) return NONE;
@@ -45,6 +54,12 @@ export function moment(ms) {
   const pad = (number) => String(number).padStart(2, "0");
   const day = `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
   return `${day} ${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+}
+
+/** A moment of today as its time, else as its day and time. */
+export function clock(ms) {
+  const text = moment(ms);
+  return text.startsWith(moment(Date.now()).slice(0, 10)) ? text.slice(11) : text;
 }
 
 export const day = (ms) => new Date(ms).toISOString().slice(0, 10);

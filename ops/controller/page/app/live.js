@@ -49,7 +49,14 @@ function take(status) {
 }
 
 async function itemsOf(path, operation) {
-  return may(operation) ? (await get(path, { limit: 1000 })).items : null;
+  if (!may(operation)) return null;
+  const items = [];
+  for (let after; after !== null; ) {
+    const page = await get(path, { limit: 1000, after });
+    items.push(...page.items);
+    after = page.next ?? null;
+  }
+  return items;
 }
 
 /** Reads all of it once. */
@@ -66,6 +73,9 @@ export async function refresh() {
     liveProblem.value = problem;
   }
 }
+
+/** Whether the controller is there, and the cluster's leader is not. */
+const isLeaderless = (problem) => problem?.status === 503;
 
 /** Takes in what the stream tells: how it is, or why nobody knows. */
 function told({ event, data }) {
@@ -91,7 +101,7 @@ export function startLive() {
         if (last) told(last);
       },
       state: (state, problem) => {
-        connection.value = state;
+        connection.value = isLeaderless(problem) ? "leaderless" : state;
         if (problem?.status === 401) loggedOut();
         else if (problem) liveProblem.value = problem;
       },

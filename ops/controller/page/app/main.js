@@ -1,4 +1,4 @@
-// Begins: learns who is logged in, and shows the page that the address names.
+// Begins: learns who is logged in, and shows the page that the address names in place of the frame.
 import { html, render, effect } from "./html.js";
 import { learnMe, me } from "./identity.js";
 import { startLive } from "./live.js";
@@ -12,5 +12,8 @@ effect(() => {
   }
 });
 
-learnMe();
-render(html`<${Room} />`, document.getElementById("room"));
+await learnMe();
+const room = document.getElementById("room");
+room.replaceChildren();
+room.classList.remove("shell");
+render(html`<${Room} />`, room);

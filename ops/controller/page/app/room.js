@@ -139,10 +139,7 @@ function Inside() {
 }
 
 export function Room() {
-  if (me.value === undefined) {
-    return meProblem.value
-      ? html`<${Outside} title="No answer yet"><${Failure} problem=${meProblem.value} /></${Outside}>`
-      : html`<div class="opening" aria-hidden="true"></div>`;
-  }
+  if (me.value === undefined)
+    return meProblem.value && html`<${Outside} title="No answer yet"><${Failure} problem=${meProblem.value} /></${Outside}>`;
   return me.value === null ? html`<${NotLoggedIn} />` : html`<${Inside} />`;
 }

@@ -1,7 +1,9 @@
 // Server-sent events by fetch: many a chunk, with the problem document where there is one.
-import { address, problemOf } from "./api.js";
+import { address, Problem, problemOf } from "./api.js";
 
 const LONGEST = 15_000;
+/** What came behind the last that was had is not kept any more. */
+const GONE = 410;
 /** For how long a page that nobody sees keeps its streams: browsers allow few connections to a server. */
 const UNSEEN = 30_000;
 
@@ -40,8 +42,8 @@ function read(block) {
 }
 
 /**
- * Follows a stream until it is stopped, and goes on where it was cut off.
- * `on.events(list)`, `on.state("connecting" | "live" | "lost", problem)`, `on.gone(problem)`.
+ * Follows a stream until it is stopped, and goes on where it was cut off; where that is not kept any more it
+ * begins anew, and `on.gone` is told. `on.events(list)`, `on.state("connecting" | "live" | "lost", problem)`.
  */
 export function follow(path, values, on, last = null) {
   const stop = new AbortController();
@@ -71,7 +73,7 @@ async function run(path, values, on, state, signal) {
     off();
     if (signal.aborted) return;
     if (turn.signal.aborted) continue;
-    if (problem?.status === 410) {
+    if (problem?.status === GONE) {
       state.last = null;
       on.gone?.(problem);
       continue;
@@ -110,7 +112,7 @@ function unless(signal, turn) {
 async function once(path, values, on, state, signal) {
   const headers = { Accept: "text/event-stream" };
   if (state.last) headers["Last-Event-ID"] = state.last;
-  const response = await fetch(address(path, values), { headers, signal, credentials: "same-origin" });
+  const response = await fetch(address(path, values), { headers, signal, cache: "no-store", credentials: "same-origin" });
   if (!response.ok) throw await problemOf(response);
   on.state?.("live");
   state.wait = 500;
@@ -126,5 +128,6 @@ async function once(path, values, on, state, signal) {
       }
     }
     on.events(events);
+    if (events.at(-1).event === "gone") throw new Problem(GONE, { code: "E-API-GONE" });
   }
 }

@@ -46,7 +46,7 @@ function Swap({ swap }) {
 function Device({ worker }) {
   const { memory } = worker;
   const capacity = memory?.capacity || worker.capacity;
-  const held = memory ? memory.held : worker.capacity - worker.free;
+  const held = memory ? memory.held : worker.capacity === null ? null : worker.capacity - worker.free;
   return html`<article class="panel device" aria-labelledby=${`gpu-${worker.id}`}>
     <header><h2 id=${`gpu-${worker.id}`}>GPU ${worker.gpu} <span class="note">${worker.device}</span></h2><${Badge} kind=${STATES[worker.state]}>${worker.state}</${Badge}></header>
     <${Gauge} title="Busy" value=${percent(worker.busy)} parts=${[{ share: worker.busy, kind: "accent" }]} note=${`${nanos(worker.outstanding_ns)} granted and not done`} />
@@ -55,7 +55,7 @@ function Device({ worker }) {
     <${Swap} swap=${memory?.swap} />
     <dl class="facts small">
       <div><dt>Sessions</dt><dd><a href=${link("sessions", null, { worker: worker.id })}>${count(worker.sessions)}</a></dd></div>
-      <div><dt>Group</dt><dd>${worker.group || "–"}${worker.exclusive ? ", exclusive" : ""}</dd></div>
+      <div><dt>Group</dt><dd>${worker.group || "default"}${worker.exclusive ? ", exclusive" : ""}</dd></div>
       <div><dt>Granted</dt><dd>${compact(worker.granted)}</dd></div>
       <div><dt>Accepted</dt><dd>${compact(worker.accepted)}</dd></div>
       <div><dt>Worker</dt><dd><code title=${worker.id}>${worker.id.length > 14 ? hash(worker.id) : worker.id}</code></dd></div>
@@ -89,7 +89,9 @@ const GROUPS = [
     low: 1,
     wrap: true,
     show: (it) =>
-      html`<span class="names">${it.tenants.map((name) => html`<${TenantName} key=${name} name=${name} />`)}</span>`,
+      !it.tenants.length
+        ? html`<span class="note">${it.exclusive ? "none is bound to it" : "all that are bound to no group"}</span>`
+        : html`<span class="names">${it.tenants.map((name) => html`<${TenantName} key=${name} name=${name} />`)}</span>`,
   },
 ];
 

@@ -13,7 +13,6 @@ import { Icon } from "../parts/icon.js";
 import { Nothing, say } from "../parts/notice.js";
 import { Badge, Figure, TenantName } from "../parts/marks.js";
 import { Table } from "../parts/table.js";
-import { waitedWords } from "../weave/detail.js";
 import { inOrder } from "../weave/record.js";
 
 const LIMIT = 100;
@@ -26,7 +25,7 @@ function Outcome({ it }) {
 }
 
 function ops(it) {
-  if (it.first === null || it.first === undefined) return "–";
+  if (!it.first || it.last < it.first) return "–";
   return it.first === it.last ? count(it.first) : `${count(it.first)} – ${count(it.last)}`;
 }
 
@@ -49,7 +48,6 @@ const COLUMNS = [
   { key: "cost", title: "Cost", width: 6, num: true, low: 1, show: (it) => nanos(it.cost_ns) },
   { key: "took", title: "Took", width: 8.5, num: true, show: (it) => nanos(it.measured_ns) },
   { key: "outcome", title: "Outcome", width: 8, show: (it) => html`<${Outcome} it=${it} />` },
-  { key: "waited", title: "Waited for", width: 10, low: 2, wrap: true, show: (it) => waitedWords(it.waited) ?? "–" },
   { key: "at", title: "Ended", width: 11, num: true, low: 2, show: (it) => moment(it.at_ms) },
 ];
 
@@ -71,6 +69,14 @@ function hold() {
   });
 }
 
+const VERIFIED = [
+  ["positions", "Positions"],
+  ["compared", "Compared"],
+  ["adopted", "Adopted"],
+  ["skipped", "Skipped"],
+  ["unrecorded", "Not recorded"],
+];
+
 function Verify({ close }) {
   const [state, setState] = useState({ step: "ask" });
   const run = async () => {
@@ -86,7 +92,7 @@ function Verify({ close }) {
     ${
       answer
         ? html`<p class="says" role="status">${answer.ok ? html`<${Badge} kind="good">The replay agrees</${Badge}>` : html`<${Badge} kind="bad">The replay disagrees</${Badge}>`}</p>
-        <dl class="facts">${["positions", "adopted", "skipped"].map((it) => html`<div key=${it}><dt>${it}</dt><dd>${count(answer[it])}</dd></div>`)}</dl>
+        <dl class="facts">${VERIFIED.map(([it, text]) => html`<div key=${it}><dt>${text}</dt><dd>${count(answer[it])}</dd></div>`)}</dl>
         <p>Digest of the launch order:</p><pre><code>${answer.digest}</code></pre>
         ${answer.disagreements?.length ? html`<h3>Where they disagree</h3><ul>${answer.disagreements.map((it) => html`<li key=${it}>${it}</li>`)}</ul>` : null}`
         : html`<p class="says" role="status">${state.step === "run" ? "Reading the record and computing the order again …" : "The controller reads the whole record and computes the launch order again from it. It changes nothing, and takes seconds to minutes, with one core of the controller's machine."}</p>`

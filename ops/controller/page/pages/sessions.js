@@ -16,13 +16,16 @@ const LIMIT = 100;
 
 /** What a session waits for: a kind of mark, and what it means. */
 const WAITS = {
-  nothing: ["good", "it runs, or has nothing to run"],
-  program: ["good", "its program has sent nothing more"],
-  order: ["calm", "more urgent or fairer work is first"],
-  window: ["calm", "enough is granted to the device already"],
+  nothing: ["good", "all that it announced is granted, or runs as it comes"],
+  program: ["good", "its program has asked for nothing"],
+  order: ["calm", "others are before it"],
+  window: ["calm", "it is next, and enough is granted to the device already"],
   cap: ["warn", "its tenant has had all that its cap allows"],
-  memory: ["warn", "its memory is not on the device"],
+  bound: ["warn", "its tenant has as much granted and not done as it may"],
+  target: ["warn", "its next slice is too long for a target of others"],
+  memory: ["warn", "it is swapped out"],
   suspended: ["bad", "its tenant is suspended"],
+  hold: ["bad", "all grants are held"],
 };
 
 function end(session, again) {

@@ -90,7 +90,7 @@ function Preview({ edits, etag, close, done }) {
 
 function pin(profile, again) {
   confirm({
-    title: profile ? `Pin profile ${profile.hash.slice(0, 12)}?` : "Let the profile be learned again?",
+    title: profile ? `Pin version ${profile.version}?` : "Let the profile be learned again?",
     says: profile
       ? html`<p>Costs are estimated by this version alone: what is measured from now on changes no estimate, and so not the order, until it is unpinned.</p>`
       : html`<p>New versions come into force as kernels are measured. Estimates, and so the order of what comes, may change.</p>`,
@@ -105,7 +105,8 @@ function pin(profile, again) {
 
 function profileColumns(profiles, again) {
   const all = [
-    { key: "hash", title: "Version", width: 12, show: (it) => html`<code title=${it.hash}>${hash(it.hash)}</code>` },
+    { key: "version", title: "Version", width: 6, show: (it) => count(it.version) },
+    { key: "hash", title: "Hash", width: 12, show: (it) => html`<code title=${it.hash}>${hash(it.hash)}</code>` },
     {
       key: "state",
       title: "State",
@@ -124,7 +125,7 @@ function profileColumns(profiles, again) {
       show: (it) =>
         it.hash === profiles.pinned
           ? html`<button type="button" class="small" onClick=${() => pin(null, again)}>Unpin</button>`
-          : html`<button type="button" class="small" aria-label=${`Pin ${it.hash.slice(0, 12)}`} onClick=${() => pin(it, again)}>Pin</button>`,
+          : html`<button type="button" class="small" aria-label=${`Pin version ${it.version}`} onClick=${() => pin(it, again)}>Pin</button>`,
     });
   }
   return all;
@@ -138,7 +139,7 @@ function Profiles() {
     <div class="figures wide"><${Figure} title="In force" value=${html`<code>${hash(it?.in_force?.hash)}</code>`} note=${it ? (it.in_force ? `version ${it.in_force.version}` : "none yet") : ""} />
       <${Figure} title="Kernels known" value=${count(it?.in_force?.entries)} />
       <${Figure} title="Learning" value=${it ? (it.pinned ? "pinned" : "on") : "–"} note=${it?.pinned ? "measured times change nothing" : "measured times make new versions"} /></div>
-    <${Table} caption="Profiles" columns=${profileColumns(it || {}, read.reload)} rows=${it?.items ?? null} keyOf=${(row) => row.hash} problem=${read.problem} again=${read.reload}
+    <${Table} caption="Profiles" columns=${profileColumns(it || {}, read.reload)} rows=${it ? [...it.items].reverse() : null} keyOf=${(row) => row.hash} problem=${read.problem} again=${read.reload}
       empty=${html`<${Nothing} title="No profile yet">The first is made once kernels have been measured.</${Nothing}>`} />`;
 }
 

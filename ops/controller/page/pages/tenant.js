@@ -6,9 +6,10 @@ import { pastOf, refresh, tenants } from "../app/live.js";
 import { go, link } from "../app/route.js";
 import { useResource } from "../app/resource.js";
 import { bytes, compact, count, nanos, percent } from "../app/format.js";
+import { SETTINGS, wordsOf } from "../parts/settings.js";
 import { confirm } from "../parts/dialog.js";
 import { Field } from "../parts/field.js";
-import { Failure, say, Skeleton } from "../parts/notice.js";
+import { Failure, Nothing, say, Skeleton } from "../parts/notice.js";
 import { Badge, Figure, Gauge, Swatch } from "../parts/marks.js";
 import { Line } from "../parts/plots.js";
 import { attainmentOf, memoryParts } from "./tenants.js";
@@ -57,8 +58,9 @@ function removeIt(tenant, etag) {
     action: "Remove for good",
     danger: true,
     run: (form) => remove(pathOf(tenant.name), { etag, query: { force: form.get("force") ? "true" : null } }),
-    done: () => {
-      say(`${tenant.name} is removed.`);
+    done: (it) => {
+      const ended = it?.ended ? `, and ${count(it.ended)} of its sessions ended` : "";
+      say(`${tenant.name} is removed${ended}.${it?.login === false ? " Its login is left: the broker is somebody else's." : ""}`);
       refresh();
       go("tenants");
     },
@@ -89,7 +91,7 @@ function Target({ tenant }) {
   return html`<${Panel} title="Target" note="99 of 100 requests">
     <div class="figures">
       <${Figure} title="p99" value=${nanos(it?.p99_ns)} note=${target ? `target ${nanos(target)}` : "no target is set"} />
-      <${Figure} title="Within" value=${state ? html`<${Badge} kind=${state.kind}>${state.text}</${Badge}>` : "–"} note=${it ? `${compact(it.within)} of ${compact(it.requests)} in ${count(it.counted_s)} s` : ""} />
+      <${Figure} title="Within" value=${state ? html`<${Badge} kind=${state.kind}>${state.text}</${Badge}>` : "–"} note=${it ? `${state ? `${compact(it.within)} of ` : ""}${compact(it.requests)} ${state ? "" : "requests "}in ${nanos(Math.round(it.counted_s) * 1e9)}` : ""} />
     </div>
     <${Line} values=${pastOf(`p99 ${tenant.name}`)} mark=${target} /><p class="note">p99 in the last three minutes${target ? "; the dashed line is the target" : ""}</p>
   </${Panel}>`;
@@ -101,8 +103,9 @@ function Work({ tenant }) {
       <${Figure} title="Queue" value=${compact(tenant.queued)} note="ops that wait" />
       <${Figure} title="Granted" value=${compact(tenant.granted)} note="ops so far" />
       <${Figure} title="Sessions" value=${html`<a href=${link("sessions", null, { tenant: tenant.name })}>${count(tenant.sessions)}</a>`} note="open" />
+      <${Figure} title="GPU used" value=${percent(tenant.memory?.busy)} note="now" />
     </div>
-    <${Line} values=${pastOf(`busy ${tenant.name}`)} most=${1} /><p class="note">GPU used in the last three minutes, now ${percent(tenant.memory?.busy)}</p>
+    <${Line} values=${pastOf(`busy ${tenant.name}`)} most=${1} /><p class="note">GPU used in the last three minutes</p>
   </${Panel}>`;
 }
 
@@ -111,28 +114,21 @@ function Memory({ tenant }) {
   if (!it) return html`<${Panel} title="Memory"><p class="note">No worker has told of it yet.</p></${Panel}>`;
   const whole = Math.max(1, it.total || it.held);
   return html`<${Panel} title="Memory">
-    <${Gauge} title="Held" value=${`${bytes(it.held)} of ${bytes(it.total || null)}`} parts=${memoryParts(it)} note=${`${bytes(it.free)} free`} />
+    <${Gauge} title="Held" value=${it.total ? `${bytes(it.held)} of ${bytes(it.total)}` : bytes(it.held)} parts=${memoryParts(it)} note=${it.total ? `${bytes(it.free)} free` : "no session is open"} />
     <${Gauge} title="Swapped out" value=${bytes(it.swapped)} parts=${[{ share: it.swapped / whole, kind: "warn" }]} note="on the host or in a file" />
     <${Gauge} title="Shared" value=${bytes(it.saved)} parts=${[{ share: it.saved / whole, kind: "good" }]} note="saved as weights are stored once" />
   </${Panel}>`;
 }
 
 function Settings({ settings }) {
-  const rows = [
-    ["Priority", settings.priority],
-    ["Weight", settings.weight],
-    ["Target", settings.slo_ns ? nanos(settings.slo_ns) : "none"],
-    ["Memory", settings.quota ? bytes(settings.quota) : "no limit"],
-    ["Cap", settings.cap ? `${settings.cap} %` : "none"],
-    ["Outstanding work", settings.outstanding_ns ? nanos(settings.outstanding_ns) : "no limit"],
-    ["Sessions", settings.sessions || "the cluster's limit"],
-    ["Groups", settings.groups?.length ? settings.groups.join(", ") : "all open ones"],
-    ["Addresses", settings.addresses ? bytes(settings.addresses) : "the cluster's limit"],
-    ["Modules", settings.modules ? bytes(settings.modules) : "the cluster's limit"],
-    ["Staged", settings.staged ? bytes(settings.staged) : "the cluster's limit"],
-    ["Swap", settings.swap ? "allowed" : "never"],
-  ];
-  return html`<${Panel} title="Settings" whole><dl class="facts">${rows.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></${Panel}>`;
+  const rows = SETTINGS.filter((it) => it.key !== "suspended").map((it) => [it.title, wordsOf(it.key, settings[it.key])]);
+  return html`<${Panel} title="Settings" whole><dl class="facts">${rows.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd title=${value}>${value}</dd></div>`)}</dl></${Panel}>`;
+}
+
+/** There is none of this name, or none that whoever is logged in may know of: the two look alike. */
+function NoTenant({ id }) {
+  return html`<header class="head"><p class="crumb"><a href=${link("tenants")}>Tenants</a></p><h1 tabindex="-1">No such tenant</h1></header>
+    <${Nothing} title=${`There is no tenant ${id}`}>Nothing of this name is here, or your role may not see it. <a href=${link("tenants")}>These are there</a>.</${Nothing}>`;
 }
 
 export function TenantPage({ id }) {
@@ -144,13 +140,14 @@ export function TenantPage({ id }) {
   };
   const live = tenants.value?.find((it) => it.name === id);
   const tenant = read.value && { ...read.value, ...live, settings: read.value.settings };
+  if (read.problem?.status === 404 && !tenant) return html`<${NoTenant} id=${id} />`;
   const done = () => {
     setChanging(false);
     say(`${id} is changed.`);
     again();
   };
   return html`
-    <header class="head"><p class="crumb"><a href=${link("tenants")}>Tenants</a></p><h1 tabindex="-1"><${Swatch} name=${id} />${id}</h1>
+    <header class="head"><p class="crumb"><a href=${link("tenants")}>Tenants</a></p><h1 tabindex="-1">${tenant ? html`<${Swatch} name=${id} />` : html`<span class="swatch"></span>`}${id}</h1>
       <p class="about">${tenant ? (tenant.settings.suspended ? html`<${Badge} kind="warn">suspended</${Badge}>` : html`<${Badge} kind="good">active</${Badge}>`) : " "}</p>
       ${tenant && html`<${Actions} tenant=${tenant} etag=${read.etag} change=${() => setChanging(true)} again=${again} />`}</header>
     ${

@@ -43,7 +43,7 @@ const SETTINGS = [
     text: sized,
     read: parseBytes,
     start: 0,
-    help: "what it may hold, e.g. 16 GiB; 0 is no limit",
+    help: "on one device, e.g. 16 GiB; 0 is all of it",
   },
   { key: "cap", label: "Cap", text: plain, read: whole, start: 0, help: "most percent of a GPU; 0 is none" },
   {

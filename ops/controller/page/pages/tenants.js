@@ -12,8 +12,8 @@ import { TenantForm } from "./tenantform.js";
 /** How a target is met, as a mark: words and a kind. */
 export function attainmentOf(tenant) {
   const it = tenant.attainment;
-  if (!it) return null;
-  if (it.attained === null) return { kind: "calm", text: "no requests", share: 0 };
+  if (!it?.target_ns) return null;
+  if (it.attained == null) return { kind: "calm", text: "no requests", share: 0 };
   const kind = it.attained >= 0.99 ? "good" : it.attained >= 0.95 ? "warn" : "bad";
   return { kind, text: percent(it.attained), share: it.attained };
 }

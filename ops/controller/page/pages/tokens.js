@@ -73,7 +73,7 @@ function NewToken({ close, done }) {
     event.preventDefault();
     const found = {};
     if (!form.name.trim()) found.name = "say what it is for";
-    if (!/^[1-9]\d{0,3}$/.test(form.days)) found.days = "whole days, 1 to 9999";
+    if (!/^[1-9]\d{0,2}$/.test(form.days) || Number(form.days) > 366) found.days = "whole days, 1 to 366";
     setErrors(found);
     if (Object.keys(found).length) return;
     setBusy(true);
@@ -99,7 +99,7 @@ function NewToken({ close, done }) {
       <${Field} name="name" label="Name" first value=${form.name} onInput=${set("name")} error=${errors.name} help="what it is for" />
       <${Field} name="role" label="Role" value=${form.role} options=${ROLES} onInput=${set("role")} />
       ${form.role === "tenant-admin" && html`<${Field} name="tenant" label="Tenant" value=${form.tenant} options=${(tenants.value || []).map((it) => ({ value: it.name }))} onInput=${set("tenant")} />`}
-      <${Field} name="days" label="Days" value=${form.days} onInput=${set("days")} error=${errors.days} help="after which it ends" inputmode="numeric" />
+      <${Field} name="days" label="Days" value=${form.days} onInput=${set("days")} error=${errors.days} help="after which it ends, 366 at most" inputmode="numeric" />
       <${Operations} chosen=${chosen} setChosen=${setChosen} />
       <${Trouble} problem=${problem} />
       <footer><button type="button" onClick=${close}>Cancel</button><button type="submit" class="primary" disabled=${busy}>${busy ? "Working …" : "Make the token"}</button></footer>

@@ -4,7 +4,7 @@ import { address } from "../app/api.js";
 import { me } from "../app/identity.js";
 import { refine, route } from "../app/route.js";
 import { useResource } from "../app/resource.js";
-import { bytes, compact, count, day, decimal, percent, seconds } from "../app/format.js";
+import { bytes, compact, count, day, decimal, money, percent, seconds } from "../app/format.js";
 import { TenantChoice } from "../parts/choices.js";
 import { Field } from "../parts/field.js";
 import { Icon } from "../parts/icon.js";
@@ -26,7 +26,7 @@ const MEASURES = [
   { value: "core_credits", text: "core credits", unit: "SM-seconds", format: compact },
   { value: "vram_credits", text: "VRAM credits", unit: "GiB-seconds", format: compact },
   { value: "device_seconds", text: "device time", unit: "seconds", format: compact },
-  { value: "cost", text: "cost", unit: "", format: decimal },
+  { value: "cost", text: "cost", unit: "", format: money },
 ];
 
 function columnsOf(by, prices) {
@@ -76,8 +76,9 @@ function columnsOf(by, prices) {
             title: `Cost, ${prices.currency}`,
             width: 7,
             num: true,
+            low: 1,
             sort: (it) => it.cost,
-            show: (it) => (it.cost === null ? "–" : it.cost.toFixed(2)),
+            show: (it) => money(it.cost),
           },
         ]
       : []),
@@ -141,9 +142,14 @@ function byDay(rows, measure) {
   };
 }
 
+/** What is known to have been used, and by whom is not. */
+function Missing({ missing }) {
+  if (!missing?.launches && !missing?.core_credits && !missing?.vram_credits) return null;
+  return html`<p class="note">Not in these rows, as what told of it was lost: ${decimal(missing.core_credits)} core credits, ${decimal(missing.vram_credits)} VRAM credits, ${count(missing.launches)} launches.</p>`;
+}
+
 function Totals({ total, prices }) {
-  const cost =
-    total.cost === null || total.cost === undefined ? "–" : `${decimal(total.cost)} ${prices?.currency || ""}`;
+  const cost = total.cost == null ? "–" : `${money(total.cost)} ${prices?.currency || ""}`;
   return html`<div class="figures wide">
     <${Figure} title="Core credits" value=${decimal(total.core_credits)} note="an SM for a second" />
     <${Figure} title="VRAM credits" value=${decimal(total.vram_credits)} note="a GiB for a second" />
@@ -167,14 +173,16 @@ export function UsagePage() {
     tenant = me.value.tenant || "",
     show = "core_credits",
   } = route.value.query;
-  const range = { since, until, tenant };
+  /** The last day is meant with all of it; the interface takes the day behind it. */
+  const range = { since, until: day(Date.parse(until) + DAY), tenant };
   const rows = useResource("/usage", { by, ...range });
   const days = useResource("/usage", { by: "tenant,day", ...range });
   const [wrong, setWrong] = useState(null);
   const measure = MEASURES.find((it) => it.value === show) || MEASURES[0];
   const prices = rows.value?.prices;
   const set = (key) => (value) => {
-    const next = { ...range, [key]: value };
+    if (!value && key !== "tenant") return;
+    const next = { since, until, [key]: value };
     const bad = next.since > next.until;
     setWrong(bad ? "the first day is behind the last" : null);
     if (!bad) refine({ [key]: value });
@@ -190,7 +198,7 @@ export function UsagePage() {
     <header class="head"><h1 tabindex="-1">Usage</h1><p class="about">What tenants used, in credits that add up</p><${Downloads} values=${{ by, ...range }} /></header>
     <div class="filters">
       <${Field} name="since" label="From" type="date" value=${since} onInput=${set("since")} error=${wrong} />
-      <${Field} name="until" label="To" type="date" value=${until} onInput=${set("until")} />
+      <${Field} name="until" label="To" type="date" value=${until} onInput=${set("until")} help="days of UTC" />
       ${!me.value.tenant && html`<${TenantChoice} value=${tenant} onInput=${set("tenant")} />`}
       <${Field} name="by" label="Table by" value=${by} options=${WAYS} onInput=${(value) => refine({ by: value })} />
       <${Field} name="show" label="Plot of" value=${measure.value} options=${MEASURES.filter((it) => it.value !== "cost" || prices)} onInput=${(value) => refine({ show: value })} />
@@ -202,7 +210,7 @@ export function UsagePage() {
           ? html`<${Skeleton} rows=${3} tall />`
           : !rows.value.rows.length
             ? html`<${Nothing} title="Nothing was used in these days">Choose other days or another tenant. Usage is kept in detail for as long as the setting <code>usage.max_age</code> says.</${Nothing}>`
-            : html`<${Totals} total=${rows.value.total} prices=${prices} />
+            : html`<${Totals} total=${rows.value.total} prices=${prices} /><${Missing} missing=${rows.value.missing} />
         <section class="panel"><${DayBars} ...${plot} label=${`${measure.text[0].toUpperCase()}${measure.text.slice(1)} by day`} unit=${measure.value === "cost" ? prices.currency : measure.unit} format=${measure.format} />
           <ul class="legend still" aria-label="Colours">${plot.names.map((name) => html`<li key=${name}><${TenantName} name=${name} /></li>`)}</ul></section>
         <${Table} key=${by} caption="Usage" columns=${columnsOf(by, prices)} rows=${rows.value.rows} keyOf=${(it) => `${it.tenant} ${it.day} ${it.kernel} ${it.gpu}`} start=${{ key: "core", down: true }} />`

@@ -1,5 +1,6 @@
 // The start page: the launch order as it is woven, a lane for each GPU.
 import { html, useEffect, useRef, useState } from "../app/html.js";
+import { may } from "../app/identity.js";
 import { route } from "../app/route.js";
 import { workers } from "../app/live.js";
 import { themeChanges } from "../app/theme.js";
@@ -23,14 +24,17 @@ function theLoom() {
 
 function labelsOf(gpu) {
   const worker = workers.peek()?.find((it) => it.gpu === gpu);
-  return [`GPU ${gpu}`, worker?.device || ""];
+  return { name: `GPU ${gpu}`, device: worker?.device || "", busy: worker?.busy ?? null };
 }
+
+/** Devices have lanes, whether anything ran on them or not. */
+const gpusOf = () => (workers.peek() || []).map((it) => it.gpu);
 
 function Canvas({ loom }) {
   const ref = useRef();
   useEffect(() => {
     const canvas = ref.current;
-    loom.open(canvas, labelsOf, matchMedia("(prefers-reduced-motion: reduce)").matches);
+    loom.open(canvas, { labels: labelsOf, gpus: gpusOf }, matchMedia("(prefers-reduced-motion: reduce)").matches);
     const off = lay(loom, canvas);
     const watch = new ResizeObserver(() => loom.resize());
     watch.observe(canvas);
@@ -133,7 +137,7 @@ function WeaveFigures({ loom }) {
             .at(-1)
         : "–"
     } note=${newest ? `of epoch ${newest.split(".")[0]}` : ""} />
-    <${Figure} title="Devices busy" value=${percent(busy)} note=${known ? `${known.length} in the cluster` : ""} />
+    ${may("workers.read") && html`<${Figure} title="Devices busy" value=${percent(busy)} note=${known ? `${known.length} in the cluster` : ""} />`}
     <${Figure} title="Seen" value=${nanos(span)} note="from left to right" />
   </div>`;
 }

@@ -1,6 +1,7 @@
 // Fields of forms, each with its label and what may be in it.
 import { html } from "../app/html.js";
-import { bytes, nanos } from "../app/format.js";
+import { nanos } from "../app/format.js";
+import { wordsOf } from "./settings.js";
 
 let next = 0;
 const ids = new Map();
@@ -67,12 +68,11 @@ function admissionWords(it) {
   return `The target of ${it.tenant}${target} ${VERDICTS[it.verdict] || it.verdict}.${it.advice ? ` ${it.advice}` : ""}`;
 }
 
-const SIZES = new Set(["quota", "addresses", "modules", "staged"]);
-
+/** A value as the interface tells it in a change: JSON of a tenant's, plain text of the cluster's. */
 function shown(key, value) {
-  if (value === null || value === undefined || value === "") return "none";
-  if (typeof value === "boolean") return value ? "on" : "off";
-  if (typeof value === "number" && value && key.endsWith("_ns")) return nanos(value);
-  if (typeof value === "number" && value && SIZES.has(key)) return bytes(value);
-  return Array.isArray(value) ? value.join(", ") || "none" : String(value);
+  try {
+    return wordsOf(key, JSON.parse(value));
+  } catch {
+    return wordsOf(key, value);
+  }
 }

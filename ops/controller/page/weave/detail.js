@@ -2,7 +2,7 @@
 import { html } from "../app/html.js";
 import { link } from "../app/route.js";
 import { may } from "../app/identity.js";
-import { count, moment, nanos } from "../app/format.js";
+import { clock, count, moment, nanos } from "../app/format.js";
 import { Badge, TenantName } from "../parts/marks.js";
 
 const KIND_WORDS = {
@@ -15,20 +15,8 @@ const KIND_WORDS = {
 };
 const OUTCOME_KINDS = { ran: "good", void: "bad", gone: "bad" };
 
-/** What a position waited for, in words; the reasons are shown as they are named. */
-export function waitedWords(waited) {
-  if (!waited) return null;
-  if (typeof waited === "string") return waited;
-  return Object.entries(waited)
-    .map(([key, value]) => {
-      const isTime = key.endsWith("_ns") && typeof value === "number";
-      return `${key.replace(/_ns$/, "").replaceAll("_", " ")} ${isTime ? nanos(value) : typeof value === "object" ? JSON.stringify(value) : value}`;
-    })
-    .join(", ");
-}
-
 function opsOf(it) {
-  if (it.first === null || it.last === null) return "–";
+  if (!it.first || it.last < it.first) return "none";
   return it.first === it.last ? `op ${count(it.first)}` : `ops ${count(it.first)} to ${count(it.last)}`;
 }
 
@@ -53,9 +41,9 @@ function rowsOf(it) {
         ? html`<${Badge} kind=${OUTCOME_KINDS[it.outcome]}>${it.outcome}${it.adopted ? ", adopted" : ""}</${Badge}>`
         : html`<${Badge}>not known yet</${Badge}>`,
     ],
-    ["Waited for", waitedWords(it.waited) ?? "–"],
-    ["Ended", moment(it.at_ms)],
-    ["On", `GPU ${it.gpu}, position ${count(it.position)}`],
+    ["Ended", html`<span title=${moment(it.at_ms)}>${clock(it.at_ms)}</span>`],
+    ["Device", `GPU ${it.gpu}`],
+    ["Position there", count(it.position)],
   ];
 }
 

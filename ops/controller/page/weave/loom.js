@@ -14,6 +14,16 @@ import { Ring } from "./ring.js";
 
 const TELL = 400;
 const WANTED = 120;
+/** For how long positions that were read to begin with may be told again, ms. */
+const KNOWN = 10_000;
+/** Before a stream that was gone is begun anew, ms. */
+const AGAIN = 500;
+/** Pixels that are drawn at most, but one for each of the page's: what a frame costs grows with them. */
+const MOST_PIXELS = 4e6;
+/** From so many pixels on every second frame is left out where the browser does not keep up. */
+const MANY_PIXELS = 3e6;
+/** Between frames on the average, ms: above it the browser does not keep up. */
+const SLOW = 19;
 /** Positions that are read to begin with. */
 const START = 1000;
 
@@ -42,23 +52,21 @@ export class Loom {
   }
 
   /** Begins to draw on a canvas, and to follow. */
-  open(canvas, labels, still) {
+  open(canvas, { labels, gpus }, still) {
     this.canvas = canvas;
     this.labels = labels;
+    this.gpus = gpus;
     this.camera.still = still;
     this.painter = new Painter(canvas);
     this.recolour();
     this.resize();
     this.#begin();
-    this.line
-      .learn()
-      .then(() => (this.told = 0))
-      .catch(() => {});
+    this.#learn();
     const frame = (now) => {
       this.request = requestAnimationFrame(frame);
-      this.frame(now);
+      if (!this.#left(now)) this.frame(now);
     };
-    this.before = performance.now();
+    this.before = this.shown = performance.now();
     this.told = 0;
     this.counted = 0;
     this.taken = 0;
@@ -73,12 +81,16 @@ export class Loom {
       if (this.turn !== turn) return;
       this.#put(inOrder(items));
       this.last = items.length ? this.live.idOf(this.live.next - 1) : null;
+      // Positions are told in the order of their ends: some of these may be told again.
+      this.known = new Set(items.map((it) => it.id));
+      setTimeout(() => (this.known = null), KNOWN);
     }
     this.feed = follow("/events/order", {}, this.#listener(), this.last);
   }
 
   close() {
     cancelAnimationFrame(this.request);
+    clearTimeout(this.again);
     this.turn = null;
     this.last = this.feed?.last ?? this.last;
     this.feed?.stop();
@@ -88,6 +100,7 @@ export class Loom {
   #listener() {
     return {
       events: (events) => this.#take(events),
+      gone: () => this.#anew(),
       state: (state, problem) => {
         if (problem?.status === 401) loggedOut();
         batch(() => {
@@ -98,9 +111,28 @@ export class Loom {
     };
   }
 
+  /** What came meanwhile is not kept any more: begins with what is there now. */
+  #anew() {
+    this.feed.stop();
+    this.last = null;
+    this.live.clear();
+    this.selected = this.hovered = -1;
+    this.#learn();
+    // Not at once: what is read may be newer than what the stream knows.
+    this.again = setTimeout(() => this.#begin(), AGAIN);
+  }
+
+  #learn() {
+    this.line
+      .learn()
+      .then(() => (this.told = 0))
+      .catch(() => {});
+  }
+
   #take(events) {
     const positions = [];
-    for (const event of events) if (event.event === "position") positions.push(JSON.parse(event.data));
+    for (const event of events)
+      if (event.event === "position" && !this.known?.has(event.id)) positions.push(JSON.parse(event.data));
     this.taken = (this.taken || 0) + positions.length;
     this.#put(positions);
   }
@@ -120,9 +152,26 @@ export class Loom {
     this.camera.span = Math.min(8e9, Math.max(2e9, ((sum / Math.min(200, this.live.next)) * WANTED * 3) / lanes));
   }
 
+  /** Whether this frame is left out: without a GPU a large picture takes longer than there is between two frames. */
+  #left(now) {
+    if (this.many && !this.halved) {
+      this.paces++;
+      this.pace = this.pace * 0.97 + Math.min(100, now - this.shown) * 0.03;
+      this.halved = this.paces > 90 && this.pace > SLOW;
+    }
+    this.shown = now;
+    this.odd = this.halved && !this.odd;
+    return this.odd;
+  }
+
   resize() {
     const { canvas } = this;
-    const ratio = Math.min(2, devicePixelRatio || 1);
+    this.many = canvas.clientWidth * canvas.clientHeight > MANY_PIXELS;
+    this.halved = false;
+    this.pace = 0;
+    this.paces = 0;
+    const most = Math.sqrt(MOST_PIXELS / Math.max(1, canvas.clientWidth * canvas.clientHeight));
+    const ratio = Math.max(1, Math.min(2, devicePixelRatio || 1, most));
     const [width, height] = [Math.round(canvas.clientWidth * ratio), Math.round(canvas.clientHeight * ratio)];
     if (canvas.width !== width) canvas.width = width;
     if (canvas.height !== height) canvas.height = height;
@@ -156,12 +205,25 @@ export class Loom {
     if (ring === this.live) camera.advance(passed, ring.timeline.end, ring.timeline.timed);
     else this.#replay(passed);
     this.scene = this.#scene(ring);
-    this.painter.density.dimmed = this.dimmed;
-    this.painter.density.split = this.split ? this.scene.rowOf : null;
-    this.painter.paint(this.scene);
+    if (this.#differs(this.scene)) {
+      this.painter.density.dimmed = this.dimmed;
+      this.painter.density.split = this.split ? this.scene.rowOf : null;
+      this.painter.paint(this.scene);
+    }
     const spent = performance.now() - began;
     this.spent = this.spent === undefined ? spent : this.spent * 0.95 + spent * 0.05;
     if (now - this.told > TELL) this.#tell(now);
+  }
+
+  /** Whether anything of a scene is other than when it was last drawn. */
+  #differs({ ring, camera, place, live, split, dimmed, selected, hovered }) {
+    const { colours } = this.painter;
+    const words = place.lanes.map((box) => Object.values(this.labels(box.gpu))).join();
+    const seen = [ring, ring.changes, camera.right, camera.span, place.width, place.height, place.ratio];
+    seen.push(live, split, dimmed, selected, hovered, colours, words);
+    const differs = !this.seen || seen.some((it, at) => it !== this.seen[at]);
+    this.seen = seen;
+    return differs;
   }
 
   #replay(passed) {
@@ -172,6 +234,7 @@ export class Loom {
   }
 
   #scene(ring) {
+    for (const gpu of this.gpus()) ring.gpus.number(gpu);
     const names = [...ring.tenants.list].sort();
     names.forEach(shadeOf);
     const shades = ring.tenants.list.map(shadeOf);
@@ -187,6 +250,7 @@ export class Loom {
       selected: this.selected,
       hovered: this.hovered,
       labels: this.labels,
+      live: ring === this.live && this.camera.playing,
     };
   }
 

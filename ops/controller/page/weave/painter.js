@@ -7,6 +7,8 @@ const LEAST = 1.5;
 const KIND_RUN = 0;
 const KIND_STANDING = 3;
 const VOID = 2;
+/** How busy a device is at least of which is said that its positions are not known yet. */
+const UNTOLD = 0.03;
 /** Positions behind the right end that are looked at, as lanes are not equally far. */
 const BEHIND = 512;
 
@@ -37,6 +39,7 @@ export class Painter {
   /** How much device time of each tenant was seen in the last frame. */
   seen = new Float64Array(256);
   busy = [];
+  fitted = new Map();
   drawn = 0;
 
   constructor(canvas) {
@@ -291,7 +294,33 @@ export class Painter {
     context.textAlign = "left";
   }
 
-  #gutter({ place, labels }) {
+  /** A text, or as much of it as there is room for. */
+  #fitting(text, room) {
+    const { context, fitted } = this;
+    const key = `${text} ${room} ${context.font}`;
+    if (!fitted.has(key)) {
+      const fits = (words) => context.measureText(words).width <= room;
+      // What stands in brackets goes first.
+      const [whole] = [text, text.split(" (")[0]].filter(fits);
+      let short = text;
+      while (!whole && short && !fits(`${short}…`)) short = short.slice(0, -1).trimEnd();
+      if (fitted.size > 256) fitted.clear();
+      fitted.set(key, whole ?? `${short}…`);
+    }
+    return fitted.get(key);
+  }
+
+  /** A device is at work, and no position says so yet. */
+  #untold(place, box) {
+    const { context, colours } = this;
+    if (box.height < 20 * place.ratio) return;
+    context.font = `${12 * place.ratio}px ${colours.font}`;
+    context.fillStyle = colours.soft;
+    const [text, pad] = ["At work under a standing grant: it is drawn when it ends", 12 * place.ratio];
+    context.fillText(this.#fitting(text, place.inner - 2 * pad), place.gutter + pad, box.y + box.height / 2);
+  }
+
+  #gutter({ place, labels, live }) {
     const { context, colours } = this;
     if (!place.narrow) {
       context.fillStyle = colours.ground;
@@ -301,8 +330,10 @@ export class Painter {
     const every = Math.ceil((15 * place.ratio) / place.share);
     place.lanes.forEach((box, row) => {
       if (row % every || (place.narrow && !place.label)) return;
-      const [name, device] = labels(box.gpu);
-      const busy = `${Math.round(Math.min(1, this.busy[row]) * 100)} %`;
+      const { name, device, busy: told } = labels(box.gpu);
+      const share = (live && told) ?? Math.min(1, this.busy[row]);
+      const busy = `${Math.round(share * 100)} %`;
+      if (live && told > UNTOLD && !this.busy[row]) this.#untold(place, box);
       const r = place.ratio;
       const y = place.narrow ? box.y - 6 * r : box.y + Math.min(13 * r, box.height / 2 + 5 * r);
       context.fillStyle = colours.ink;
@@ -314,7 +345,7 @@ export class Painter {
         context.fillText(`busy ${busy}`, 64 * r, y);
         return;
       }
-      if (box.height > 32 * r) context.fillText(device, 0, y + 17 * r, place.gutter - 12 * r);
+      if (box.height > 32 * r) context.fillText(this.#fitting(device, place.gutter - 12 * r), 0, y + 17 * r);
       if (box.height > 56 * r) context.fillText(`busy ${busy}`, 0, y + 33 * r);
     });
   }

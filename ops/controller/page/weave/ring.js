@@ -31,6 +31,8 @@ const orNull = (value) => (Number.isNaN(value) ? null : value);
 /** Positions have sequence numbers as they come; those from `oldest` to `next` are there. */
 export class Ring {
   next = 0;
+  /** Grows with whatever changes. */
+  changes = 0;
 
   constructor(power) {
     const size = 2 ** power;
@@ -61,7 +63,6 @@ export class Ring {
     this.adopted = new Uint8Array(size);
     this.priority = new Uint8Array(size);
     this.kernels = new Int32Array(size);
-    this.waited = new Map();
     this.unfinished = new Map();
     this.tenants = new Names();
     this.sessions = new Names();
@@ -77,13 +78,14 @@ export class Ring {
   /** Forgets the positions, not the names. */
   clear() {
     this.next = 0;
-    this.waited.clear();
+    this.changes++;
     this.unfinished.clear();
     this.timeline = new Timeline();
   }
 
   /** Takes in a position; one that was there without an end is brought up to date. */
   push(it) {
+    this.changes++;
     const known = this.unfinished.get(it.id);
     if (known !== undefined) {
       this.unfinished.delete(it.id);
@@ -91,7 +93,6 @@ export class Ring {
     }
     const sequence = this.next++;
     const at = sequence & this.mask;
-    this.waited.delete(sequence - this.size);
     const dot = it.id.indexOf(".");
     this.epoch[at] = Number(it.id.slice(0, dot));
     this.global[at] = Number(it.id.slice(dot + 1));
@@ -99,9 +100,8 @@ export class Ring {
     this.#numbers(at, it);
     this.#finish(at, it);
     this.#place(at, it);
-    if (it.waited) this.waited.set(sequence, it.waited);
     if (this.sessions.list.length > this.size * 2) this.#tidy();
-    if (it.outcome === null) {
+    if (!it.outcome) {
       this.unfinished.set(it.id, sequence);
       if (this.unfinished.size > 4096) this.unfinished.delete(this.unfinished.keys().next().value);
     }
@@ -217,7 +217,6 @@ export class Ring {
       outcome: OUTCOMES[this.outcome[at]],
       adopted: this.adopted[at] === 1,
       at_ms: orNull(this.at[at]),
-      waited: this.waited.get(sequence) ?? null,
     };
   }
 }
