@@ -20,13 +20,15 @@ struct Asset {
 
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// The page's paths. Whoever works on it has its files read from a folder, each time anew.
-pub(crate) fn router(folder: Option<PathBuf>) -> Router {
+/// The page's paths, read from a folder each time anew: for whoever works on it.
+pub(crate) fn of_folder(folder: PathBuf) -> Router {
+    let folder: Arc<Path> = folder.into();
+    Router::new().fallback(get(move |request: Request| read(folder, request)))
+}
+
+/// The page's paths.
+pub(crate) fn router() -> Router {
     let mut router = Router::new();
-    if let Some(folder) = folder {
-        let folder: Arc<Path> = folder.into();
-        return router.fallback(get(move |request: Request| read(folder, request)));
-    }
     for asset in ASSETS {
         let tag = format!("\"{}\"", &blake3::hash(asset.bytes).to_hex()[..24]);
         let answer = move |request: Request| {

@@ -210,14 +210,18 @@ pub(crate) fn router(cluster: Shared) -> Router {
         .route_layer(middleware::from_fn_with_state(gate_of, gate))
         .layer(Extension(text));
     let api = api.with_state(Arc::clone(&cluster));
+    // Whoever works on the page has what is no path of ours looked for among its files.
+    let page = match cluster.page.clone() {
+        Some(folder) => page::of_folder(folder),
+        None => page::router().fallback(nothing),
+    };
     let mcp = mcp::router(Arc::clone(&cluster), api.clone(), &document);
     Router::new()
         .route("/login", get(identity::login))
         .with_state(Arc::clone(&cluster))
         .merge(api)
         .merge(mcp)
-        .merge(page::router(cluster.page.clone()))
-        .fallback(nothing)
+        .merge(page)
         .layer(middleware::from_fn_with_state(cluster, guard))
 }
 

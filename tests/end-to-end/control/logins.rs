@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use test_cluster::TempDir;
 
 use super::interface::{Interface, cluster, nobody, of_role};
 use crate::cluster::{administrator, done, objects};
@@ -157,8 +158,12 @@ async fn others_than_this_host_come_by_tls_or_not_at_all() {
     let tls = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end-to-end/control/tls");
     let set = |key: &str, value: String| ["--set".to_owned(), format!("controller.{key}={value}")];
     let file = |name: &str| tls.join(name).display().to_string();
+    // With a page that somebody works on.
+    let page = TempDir::new().expect("a directory");
+    std::fs::write(page.path().join("index.html"), "of a folder").expect("written");
+    let folder = page.path().display().to_string();
     let arguments = [
-        vec!["--json".to_owned()],
+        vec!["--json".to_owned(), "--page".to_owned(), folder],
         set("listen", "0.0.0.0:0".into()).to_vec(),
         set("tls_cert", file("cert.pem")).to_vec(),
         set("tls_key", file("key.pem")).to_vec(),
@@ -179,6 +184,10 @@ async fn others_than_this_host_come_by_tls_or_not_at_all() {
     assert!(url.starts_with("https://localhost:"), "{url}");
     let authority = std::fs::read(tls.join("ca.pem")).expect("a certificate");
     let anybody = Interface::trusting(url, &authority);
+    assert_eq!(anybody.get("/").await.is(200).text, "of a folder");
+    for outside in ["/../secret.js", "/%2e%2e/secret.js", "/no.js", "/index"] {
+        anybody.get(outside).await.problem(404, "E-API-MISSING");
+    }
     anybody
         .with_token(secret.trim())
         .get("/api/v1/cluster")
