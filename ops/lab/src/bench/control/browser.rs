@@ -1,12 +1,12 @@
 //! A browser as far as HTTP goes: logged in by a link, it reads and watches.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use reqwest::header::{COOKIE, SET_COOKIE};
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// How long an event is waited for.
@@ -25,6 +25,27 @@ pub(super) struct Heard {
     listening: JoinHandle<()>,
 }
 
+/// Streams that a thread of their own listens to.
+pub(super) struct Beside {
+    stop: oneshot::Sender<()>,
+    thread: std::thread::JoinHandle<Result<Vec<u64>>>,
+}
+
+impl Beside {
+    /// Listens no more; how many events each heard.
+    pub(super) fn stop(self) -> Result<Vec<u64>> {
+        // It has ended already where this fails.
+        let _ = self.stop.send(());
+        let heard = self.thread.join();
+        heard.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+fn client() -> Result<reqwest::Client> {
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    Ok(client.build()?)
+}
+
 /// What was heard so far: events, the last op of the newest, and when that came.
 #[derive(Debug, Clone, Copy)]
 struct State {
@@ -38,9 +59,7 @@ impl Browser {
     pub(super) async fn log_in(url: &str, link: &str) -> Result<Self> {
         // Another one of this process is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .build()?;
+        let client = client()?;
         let answer = client.get(link).send().await?;
         let cookie = answer.headers().get(SET_COOKIE).context("no cookie came")?;
         let cookie = cookie.to_str()?.split(';').next().unwrap_or_default();
@@ -61,6 +80,33 @@ impl Browser {
     /// Reads.
     pub(super) async fn get(&self, path: &str) -> Result<String> {
         Ok(self.ask(path).await?.text().await?)
+    }
+
+    /// So many streams of the order, listened to by a thread of their own while this one is at work.
+    pub(super) fn watch_beside(&self, watchers: usize) -> Result<Beside> {
+        let (url, cookie) = (self.url.clone(), self.cookie.clone());
+        let (ready, is_ready) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            warploom_cli::commands::block_on(async {
+                let browser = Self {
+                    client: client()?,
+                    url,
+                    cookie,
+                };
+                let mut heard = Vec::new();
+                for _ in 0..watchers {
+                    heard.push(browser.watch().await?);
+                }
+                // Whoever waits hears the end of this thread as well.
+                let _ = ready.send(());
+                drop(stopped.await);
+                Ok(heard.into_iter().map(Heard::stop).collect())
+            })
+        });
+        // Where it failed, its end says why.
+        let _ = is_ready.recv();
+        Ok(Beside { stop, thread })
     }
 
     /// Listens to the order.

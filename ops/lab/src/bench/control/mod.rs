@@ -16,7 +16,7 @@ use super::bench_cluster::{cpu_cluster_of, ordered_by_leader};
 use super::memory::resident_kib;
 use super::metric::{Metric, Spec};
 use super::pager::processor_ns;
-use browser::{Browser, Heard};
+use browser::Browser;
 use goals::{LAG, LIST, RSS, WATCH};
 pub(super) use page::page;
 use warploom_cli::settings::Settings;
@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Watchers at a time.
 const WATCHERS: usize = 100;
 /// Launches of a repetition, and between two syncs.
-const LAUNCHES: usize = 40_000;
+const LAUNCHES: usize = 400_000;
 const BURST: usize = 200;
 /// Time for what a start leaves behind to come to rest.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -156,14 +156,11 @@ async fn watched(stage: &mut Stage, reps: usize) -> Result<Metric> {
         eprintln!("launches with {WATCHERS} watchers and without: repetition {rep} of {reps}");
         let base = stage.launch_ns()?;
         let browser = stage.controller().await?;
-        let mut watchers = Vec::new();
-        for _ in 0..WATCHERS {
-            watchers.push(browser.watch().await?);
-        }
+        let watchers = browser.watch_beside(WATCHERS)?;
         tokio::time::sleep(SETTLE).await;
         ratios.push(stage.launch_ns()? / base);
         alone.push(base);
-        let heard: Vec<_> = watchers.into_iter().map(Heard::stop).collect();
+        let heard = watchers.stop()?;
         anyhow::ensure!(
             heard.iter().all(|heard| *heard > 0),
             "a watcher heard nothing"
