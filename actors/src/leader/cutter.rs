@@ -124,13 +124,13 @@ impl Reader {
     /// Begins at the first block there is, with the anchors that there are.
     async fn start(stream: &stream::Stream, subjects: &Subjects) -> Result<Self, String> {
         let mut reader = Self {
-            replay: Replay::for_anchors(),
+            replay: Replay::forgetful(),
             next: stream.cached_info().state.first_sequence,
             bytes: 0,
             begins: None,
             found: Vec::new(),
         };
-        for message in read(stream, 0, Some(subjects.record(ANCHORS))).await? {
+        for message in read(stream, 0, Some(subjects.record(Anchor::EPOCH))).await? {
             let (epoch, number) = named(&message)?;
             let added = reader.replay.add(epoch, number, &message.payload);
             added.map_err(|error| error.to_string())?;
@@ -242,7 +242,10 @@ impl Reader {
             return Ok(());
         }
         let id = format!("{}.{}.{}", anchor.epoch, anchor.leader, Anchor::NUMBER);
-        let (subject, bytes) = (subjects.record(ANCHORS).into(), anchor.encode().into());
+        let (subject, bytes) = (
+            subjects.record(Anchor::EPOCH).into(),
+            anchor.encode().into(),
+        );
         crate::stream::append(storage, Stored::Record, subject, &id, bytes).await?;
         let info = stream.get_info().await.map_err(|error| error.to_string())?;
         if too_much(&info, age).is_none() {
@@ -262,9 +265,6 @@ impl Reader {
         Ok(())
     }
 }
-
-/// The epoch on whose subject anchors are.
-pub(super) const ANCHORS: Epoch = 0;
 
 /// What a block's message id names: `<epoch>.<leader>.<number>`.
 fn named(message: &jetstream::Message) -> Result<(Epoch, u64), String> {

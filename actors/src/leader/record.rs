@@ -11,10 +11,10 @@ use actix::Recipient;
 use bus_schemas::subject::Subjects;
 use bus_schemas::{ClusterSettings, Epoch, LeaderId};
 use futures_util::TryStreamExt;
+use scheduler_leader_core::replay::Anchor;
 use scheduler_leader_core::{Unstored, UnstoredBlock};
 use tokio::sync::{Notify, Semaphore};
 
-use super::cutter::ANCHORS;
 use super::messages::LeaderMessage;
 use super::stores::Unwritten;
 use crate::repeated::Repeated;
@@ -296,7 +296,7 @@ impl Appender {
             let epoch = epoch.and_then(|epoch| epoch.parse().ok());
             // Anchors are among the blocks, and of no epoch.
             last = epoch
-                .filter(|epoch| *epoch != ANCHORS)
+                .filter(|epoch| *epoch != Anchor::EPOCH)
                 .unwrap_or(0)
                 .max(last);
         }

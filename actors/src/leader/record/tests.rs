@@ -57,7 +57,7 @@ async fn an_epoch_that_cannot_be_read_is_not_zero() {
     storage.ensure().await.expect("they are made");
     assert_eq!(last().await, Ok(0), "an empty stream");
     // An epoch of before, and more anchors behind it than anybody looks back.
-    for epoch in [7, 9].into_iter().chain([ANCHORS; 40]) {
+    for epoch in [7, 9].into_iter().chain([Anchor::EPOCH; 40]) {
         let sent = storage
             .jetstream()
             .publish(subjects.record(epoch), "".into());

@@ -162,7 +162,7 @@ fn leads_to(dir: &Path, record: &Record) -> Result<bool> {
     let Some(anchor) = record.anchor()? else {
         return Ok(false);
     };
-    let mut replay = Replay::for_anchors();
+    let mut replay = Replay::forgetful();
     let archive = read_archive(dir)?;
     let behind = record.blocks.iter();
     let behind =

@@ -8,7 +8,7 @@ use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::{self, ErrorCode};
 use bus_schemas::{Epoch, GpuTail, Status};
 use futures_util::StreamExt;
-use scheduler_leader_core::replay::{Replay, ReplayedPosition};
+use scheduler_leader_core::replay::{Anchor, Replay, ReplayedPosition};
 
 use super::{Block, Record};
 use crate::admin::{Administrator, Kept};
@@ -71,13 +71,10 @@ fn ends(status: Option<&Status>) -> Vec<(bus_schemas::Incarnation, GpuTail)> {
 /// # Errors
 /// When there is no stream, it stalls, or a message in it is no block.
 pub async fn stream_blocks(administrator: &Administrator) -> Result<Vec<Block>> {
-    let (total, mut messages) = open(administrator).await?;
+    let (total, mut messages) = open(administrator, None).await?;
     let mut blocks = Vec::new();
     while (blocks.len() as u64) < total {
-        let next = tokio::time::timeout(administrator.stall(), messages.next()).await;
-        let next = next.map_err(|_| KEPT.silent("the stream stalls"))?;
-        let message = next.ok_or_else(|| KEPT.silent("the stream ends early"))?;
-        blocks.push(block(&message.map_err(|error| KEPT.failed(error))?)?);
+        blocks.push(block(&next(administrator, &mut messages).await?)?);
     }
     Ok(blocks)
 }
@@ -124,53 +121,76 @@ async fn replay_stream(
     ends: bool,
     mut tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
-    let (total, mut messages) = open(administrator).await?;
-    let (mut replay, mut seen) = (Replay::default(), 0);
+    // Of a record of any length only the newest part is kept.
+    let mut replay = Replay::forgetful();
+    let (anchored, mut anchors) = open(administrator, Some(Anchor::EPOCH)).await?;
+    for _ in 0..anchored {
+        // Where the record was cut off it begins behind one of these, which came later.
+        add(&mut replay, &next(administrator, &mut anchors).await?)?;
+    }
+    let (total, mut messages) = open(administrator, None).await?;
+    let mut seen = 0;
     loop {
         if seen == total {
             tell(Followed::Whole)?;
+            if ends {
+                return Ok(());
+            }
         }
-        if ends && seen >= total {
-            return Ok(());
-        }
-        let next = match seen < total {
-            true => tokio::time::timeout(administrator.stall(), messages.next())
-                .await
-                .map_err(|_| KEPT.silent("the stream stalls"))?,
-            false => messages.next().await,
+        let message = match seen < total {
+            true => next(administrator, &mut messages).await?,
+            false => match messages.next().await {
+                Some(message) => message.map_err(|error| KEPT.failed(error))?,
+                None => return Ok(()),
+            },
         };
-        let Some(message) = next else {
-            return Ok(());
-        };
-        let message = message?;
-        let at_ms = message.info().map_or(0, |info| {
-            u64::try_from(info.published.unix_timestamp_nanos() / 1_000_000).unwrap_or(0)
-        });
-        let (epoch, number, bytes) = block(&message)?;
         seen += 1;
-        let replayed = replay.add(epoch, number, &bytes);
-        let mut ended = Vec::new();
-        let advanced = replayed.and_then(|()| match seen >= total {
-            true => replay.advance(|position| ended.push(position)),
-            // The anchor where it begins comes behind what it begins with.
-            false => Ok(()),
+        add(&mut replay, &message)?;
+        let news_of_ms = (seen > total).then(|| stored_ms(&message));
+        let mut told = Ok(());
+        let advanced = replay.advance(|position| {
+            if told.is_ok() {
+                told = tell(Followed::Ended {
+                    position: Box::new(position),
+                    news_of_ms,
+                });
+            }
         });
         advanced.context("E-REPLAY: the record does not replay")?;
-        for position in ended {
-            tell(Followed::Ended {
-                position: Box::new(position),
-                news_of_ms: (seen > total).then_some(at_ms),
-            })?;
-        }
+        told?;
     }
 }
 
-/// The stream's messages from the first on, and how many there are now. A server that has just come
-/// back to the others cannot tell for a while.
-async fn open(administrator: &Administrator) -> Result<(u64, pull::Ordered)> {
+/// The next of messages that are there.
+async fn next(
+    administrator: &Administrator,
+    messages: &mut pull::Ordered,
+) -> Result<jetstream::Message> {
+    let next = tokio::time::timeout(administrator.stall(), messages.next()).await;
+    let next = next.map_err(|_| KEPT.silent("the stream stalls"))?;
+    let message = next.ok_or_else(|| KEPT.silent("the stream ends early"))?;
+    message.map_err(|error| KEPT.failed(error))
+}
+
+fn add(replay: &mut Replay, message: &jetstream::Message) -> Result<()> {
+    let (epoch, number, bytes) = block(message)?;
+    let added = replay.add(epoch, number, &bytes);
+    added.context("E-REPLAY: the record does not replay")
+}
+
+/// When a message came into the stream, milliseconds since 1970.
+fn stored_ms(message: &jetstream::Message) -> u64 {
+    message.info().map_or(0, |info| {
+        u64::try_from(info.published.unix_timestamp_nanos() / 1_000_000).unwrap_or(0)
+    })
+}
+
+/// The stream's messages from the first on, of one epoch's subject or all, and how many there are now. A
+/// server that has just come back to the others cannot tell for a while.
+async fn open(administrator: &Administrator, epoch: Option<Epoch>) -> Result<(u64, pull::Ordered)> {
     let asked = Instant::now();
     loop {
-        match try_open(administrator).await {
+        match try_open(administrator, epoch).await {
             Err(error) if is_passing(&error) && asked.elapsed() < administrator.stall() => {
                 tokio::time::sleep(AGAIN).await;
             }
@@ -189,19 +209,24 @@ fn is_passing(error: &anyhow::Error) -> bool {
     format!("{error:#}").contains(&format!("error code {code}"))
 }
 
-async fn try_open(administrator: &Administrator) -> Result<(u64, pull::Ordered)> {
+async fn try_open(
+    administrator: &Administrator,
+    epoch: Option<Epoch>,
+) -> Result<(u64, pull::Ordered)> {
     let stream = administrator.stream(Stored::Record, KEPT).await?;
     let stream = stream.with_context(|| {
         let name = administrator.subjects().record_stream();
         format!("E-REPLAY: there is no record stream {name}")
     })?;
-    let total = stream.cached_info().state.messages;
+    let subject = epoch.map(|epoch| administrator.subjects().record(epoch));
     let config = pull::OrderedConfig {
         deliver_policy: DeliverPolicy::All,
+        filter_subject: subject.unwrap_or_default(),
         ..Default::default()
     };
     let consumer = stream.create_consumer(config).await;
     let consumer = consumer.map_err(|error| KEPT.failed(error))?;
+    let total = consumer.cached_info().num_pending;
     let messages = consumer.messages().await;
     let messages = messages.map_err(|error| KEPT.failed(error))?;
     Ok((total, messages))

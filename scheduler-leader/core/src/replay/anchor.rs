@@ -59,6 +59,8 @@ impl Eq for Anchor {}
 impl Anchor {
     /// Number of an anchor among the blocks of the epoch behind it.
     pub const NUMBER: u64 = 0;
+    /// The epoch on whose subject anchors are stored; no leader has it.
+    pub const EPOCH: Epoch = 0;
 
     /// Its bytes, as a block's.
     #[must_use]

@@ -25,9 +25,10 @@ pub fn beginning(blocks: &[(Epoch, u64, Vec<u8>)]) -> Result<Option<Anchor>, Rep
 }
 
 impl Replay {
-    /// One that keeps no rows and no blocks, for a record of any length: for the anchors it comes to.
+    /// One that keeps no block that was taken and no row that has ended, for a record of any length: for the
+    /// ends that it tells and the anchors it comes to.
     #[must_use]
-    pub fn for_anchors() -> Self {
+    pub fn forgetful() -> Self {
         let mut replay = Self::default();
         (replay.forgets, replay.chains.forgets) = (true, true);
         replay

@@ -7,8 +7,8 @@ mod worker;
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Chain, DoneReport, Epoch, GpuPosition, GpuTail, Grant, Incarnation, InputNumber, LeaderId,
-    OpenGrant, Outcome, SealAnswer, SealedGrant, SealedName, SessionId, Tenant,
+    Chain, DoneReport, Epoch, GpuPosition, GpuTail, Grant, GrantKind, Incarnation, InputNumber,
+    LeaderId, OpenGrant, Outcome, SealAnswer, SealedGrant, SealedName, SessionId, Tenant,
 };
 
 use super::anchor::{Anchor, Anchored};
@@ -34,7 +34,7 @@ pub(super) struct Chains {
     /// Positions that went unrecorded, as the record itself says, and which those are.
     pub(super) gap_positions: u64,
     pub(super) gaps: Vec<Gap>,
-    /// Rows are not kept longer than to the next seal.
+    /// Rows are kept until they have ended, and names until their session has.
     pub(super) forgets: bool,
 }
 
@@ -157,6 +157,33 @@ impl Chains {
         report: &DoneReport,
         launches: &Launches,
     ) -> Option<ReplayedPosition> {
+        let row = self.note_end(incarnation, report, launches)?;
+        if self.forgets {
+            self.forget(incarnation);
+            if row.kind == GrantKind::Close {
+                self.names.remove(&row.session);
+            }
+        }
+        Some(row)
+    }
+
+    /// Drops what nobody asks for any more, where it is not to be kept: a reported position was accepted, so
+    /// that the chain goes on over it, and its row was told.
+    fn forget(&mut self, incarnation: Incarnation) {
+        if self.forgets
+            && let Some(worker) = self.workers.get_mut(&incarnation)
+        {
+            self.adopted += worker.advance_ended(incarnation, &self.names);
+            worker.positions.retain(|row| row.end.is_none());
+        }
+    }
+
+    fn note_end(
+        &mut self,
+        incarnation: Incarnation,
+        report: &DoneReport,
+        launches: &Launches,
+    ) -> Option<ReplayedPosition> {
         let worker = self.workers.get_mut(&incarnation)?;
         let mut end = End {
             outcome: report.outcome,
@@ -242,12 +269,9 @@ impl Chains {
             chain: answer.chain,
         };
         self.reach(incarnation, &tail, true)?;
-        let forgets = self.forgets;
         let worker = self.workers.entry(incarnation).or_default();
         worker.sealed = Some(worker.tail);
-        if forgets {
-            worker.positions.clear();
-        }
+        self.forget(incarnation);
         Ok(())
     }
 
@@ -369,6 +393,10 @@ impl Chains {
         let Some(worker) = self.workers.get_mut(&incarnation) else {
             return Ok(());
         };
+        if self.forgets && accepted < worker.tail.position {
+            // The rows that it could be compared with are gone.
+            return Ok(());
+        }
         self.adopted += worker.advance(incarnation, accepted, &self.names);
         let next = worker.proposed.get(&(worker.tail.position + 1));
         let why = match worker.chain_at(accepted) {
@@ -386,6 +414,13 @@ impl Chains {
             position: accepted,
             why: why.into(),
         })
+    }
+
+    /// Rows, grants and names that are kept.
+    pub(super) fn kept(&self) -> usize {
+        let workers = self.workers.values();
+        let rows = workers.map(|worker| worker.positions.len() + worker.proposed.len());
+        rows.sum::<usize>() + self.names.len()
     }
 
     /// What a worker reports at the end.

@@ -19,6 +19,9 @@ enum Kind {
     Unknown,
 }
 
+/// Stretches of a session that are forgotten at a time.
+const FORGOTTEN: usize = 64;
+
 /// All sessions' intents.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
@@ -47,6 +50,27 @@ impl Launches {
             };
             push(stretches, last, kind);
         }
+    }
+
+    /// Nobody asks any more for a session's ops through this one.
+    pub(super) fn forget(&mut self, session: SessionId, through: OpNumber) {
+        if let Some(stretches) = self.sessions.get_mut(&session) {
+            let before = stretches.partition_point(|stretch| stretch.last < through);
+            // Many at a time: those behind move.
+            if before > FORGOTTEN {
+                stretches.drain(..before);
+            }
+        }
+    }
+
+    /// A session has ended.
+    pub(super) fn forget_session(&mut self, session: SessionId) {
+        self.sessions.remove(&session);
+    }
+
+    /// Stretches that are kept.
+    pub(super) fn kept(&self) -> usize {
+        self.sessions.values().map(Vec::len).sum()
     }
 
     /// Launches of a grant, where they are known.
@@ -128,5 +152,21 @@ mod tests {
         assert_eq!(launches.count(session, 30, 30), Some(1));
         assert_eq!(launches.tally(session, 17, 32), (5, 11));
         assert_eq!(launches.tally(SessionId(2), 3, 7), (0, 5));
+    }
+
+    #[test]
+    fn what_is_forgotten_changes_no_count_behind_it() {
+        let (mut launches, session) = (Launches::default(), SessionId(1));
+        let (launch, sync) = (CostClass::Launch, CostClass::Sync);
+        for turn in 0..10_000 {
+            let first = 3 * turn + 1;
+            launches.announce(session, first, &[run(launch, 2), run(sync, 1)]);
+            assert_eq!(launches.count(session, first, first + 2), Some(2));
+            launches.forget(session, first.saturating_sub(1));
+            assert!(launches.kept() < FORGOTTEN + 8);
+        }
+        assert_eq!(launches.count(session, 29_998, 30_000), Some(2));
+        launches.forget_session(session);
+        assert_eq!(launches.kept(), 0);
     }
 }

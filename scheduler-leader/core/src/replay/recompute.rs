@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus_schemas::{ClusterSettings, Epoch, GpuTail, Incarnation, LeaderId, SealedGrant};
+use bus_schemas::{ClusterSettings, Epoch, GpuTail, GrantKind, Incarnation, LeaderId, SealedGrant};
 
 use super::anchor::{Anchor, Before};
 use super::chains::{AnchoredChains, Chains, Proposed};
@@ -47,7 +47,7 @@ pub struct Replay {
     pub(super) anchors: BTreeMap<(Epoch, LeaderId), Anchor>,
     /// Where it began.
     pub(super) restored: Option<Anchor>,
-    /// Blocks and rows are not kept.
+    /// Blocks that were taken and rows that have ended are not kept.
     pub(super) forgets: bool,
     /// Gaps of streams that were forgotten.
     pub(super) forgotten: u64,
@@ -138,7 +138,7 @@ impl Replay {
             let rest = self.streams.split_off(&of);
             let gone = std::mem::replace(&mut self.streams, rest);
             self.forgotten += gone.values().filter(|stream| stream.gap).count() as u64;
-            (self.launches, self.reports) = (Launches::default(), Reports::default());
+            self.reports = Reports::default();
         }
         self.before = Before {
             gaps: self.gaps(),
@@ -162,6 +162,14 @@ impl Replay {
     fn gaps(&self) -> u64 {
         let gaps = self.streams.values().filter(|stream| stream.gap).count();
         self.forgotten + gaps as u64
+    }
+
+    /// Blocks, rows, grants, names and intents that it keeps: of a forgetful one a number that does not grow
+    /// with the record.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        let blocks = self.streams.values().map(Stream::blocks);
+        blocks.sum::<usize>() + self.chains.kept() + self.launches.kept()
     }
 
     /// What was recomputed, also where it then disagreed.
@@ -299,7 +307,17 @@ impl ReplayedTerm {
                 for report in &reports.0 {
                     let row = chains.end(*incarnation, report, launches);
                     kept.reports.report(*incarnation, report, row.as_ref());
-                    row.into_iter().for_each(&mut *ended);
+                    let Some(row) = row else {
+                        continue;
+                    };
+                    match row.kind {
+                        GrantKind::Close if chains.forgets => launches.forget_session(row.session),
+                        GrantKind::Run | GrantKind::Standing if chains.forgets => {
+                            launches.forget(row.session, row.last);
+                        }
+                        _ => {}
+                    }
+                    ended(row);
                 }
             }
             Input::Fault { session, op, .. } => kept.reports.failed(*session, *op),

@@ -67,6 +67,11 @@ impl Stream {
         self.blocks = self.blocks.split_off(&(self.taken + 1));
     }
 
+    /// Blocks that are there.
+    pub(super) fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
     /// Whether its first block is there.
     pub(super) fn has_beginning(&self) -> bool {
         self.blocks.contains_key(&1)

@@ -35,10 +35,16 @@ fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
         .map(|(epoch, number, bytes, _)| of(*epoch, *number, bytes))
         .collect();
     // What comes to the anchors keeps nothing else, and sees the record in small parts.
-    let (mut anchors, mut onward) = (Vec::<Anchor>::new(), Replay::for_anchors());
+    let (mut anchors, mut onward) = (Vec::<Anchor>::new(), Replay::forgetful());
+    // One beside it that keeps everything is told the same ends.
+    let (mut keeping, mut told, mut also_told) = (Replay::default(), Vec::new(), Vec::new());
+    let mut most = 0;
     for (epoch, number, bytes) in &blocks {
         onward.add(*epoch, *number, bytes).unwrap();
-        onward.advance(|_| {}).unwrap();
+        onward.advance(|row| told.push(row)).unwrap();
+        most = most.max(onward.kept());
+        keeping.add(*epoch, *number, bytes).unwrap();
+        keeping.advance(|row| also_told.push(row)).unwrap();
         if let Some(anchor) = onward.anchor()
             && anchors.last().is_none_or(|last| last.epoch < anchor.epoch)
         {
@@ -46,6 +52,17 @@ fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
         }
     }
     assert!(anchors.len() > 3, "{}", anchors.len());
+    let unchained = |row: &ReplayedPosition| ReplayedPosition {
+        chain: None,
+        ..row.clone()
+    };
+    let [told, also_told] =
+        [told, also_told].map(|rows| rows.iter().map(unchained).collect::<Vec<_>>());
+    assert!(told.len() > 200, "{}", told.len());
+    assert_eq!(told, also_told);
+    // What it keeps does not grow with the record.
+    assert!(keeping.kept() > 2 * most, "{most} of {}", keeping.kept());
+    assert!(most < 200, "{most}");
     // Where nothing was cut yet, or only the older of two cuts was made, the replay begins there.
     let mut marked = blocks.clone();
     marked.extend(
@@ -90,7 +107,7 @@ fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
         assert_eq!(rest.inputs + anchor.inputs, whole.inputs);
         assert_eq!(rest.anchor.as_ref(), Some(anchor));
         // And from there to the anchors behind it.
-        let mut again = Replay::for_anchors();
+        let mut again = Replay::forgetful();
         for (epoch, number, bytes) in &cut {
             again.add(*epoch, *number, bytes).unwrap();
         }

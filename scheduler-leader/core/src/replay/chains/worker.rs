@@ -100,6 +100,21 @@ impl Worker {
         adopted
     }
 
+    /// As [`Self::advance`], over what has ended.
+    pub(super) fn advance_ended(
+        &mut self,
+        incarnation: Incarnation,
+        names: &BTreeMap<SessionId, (Tenant, u64)>,
+    ) -> u64 {
+        let mut to = self.tail.position;
+        while let Some(next) = self.proposed.get(&(to + 1))
+            && next.end.is_some()
+        {
+            to += 1;
+        }
+        self.advance(incarnation, to, names)
+    }
+
     /// Accepts what a tail tells behind positions that nobody does, and says whether it was adopted
     /// (1 or 0): there is no chain to compute there.
     pub(super) fn take_sealed(
