@@ -1,5 +1,7 @@
 //! What devices' memory is held for, as commands show it.
 
+use std::collections::{BTreeMap, HashMap};
+
 use bus_schemas::{
     MemoryStatus, MoveTotals, Place, SessionMemoryStatus, SwapStatus, Tenant, TenantMemoryStatus,
 };
@@ -10,6 +12,53 @@ use crate::admin::DeviceMemory;
 use crate::commands::tenant::size;
 use crate::table::headed;
 use crate::target::duration;
+
+/// What a tenant has of a device, bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// What its sessions have allocated.
+    pub held: u64,
+    /// What of it is charged: on the device, and not shared.
+    pub resident: u64,
+    /// What of it is swapped out.
+    pub swapped: u64,
+    /// What of it is stored once for several.
+    pub saved: u64,
+    /// What it may still allocate.
+    pub free: u64,
+    /// What it may hold.
+    pub total: u64,
+    /// The part of the last second in which its launches ran, parts per million.
+    pub busy_ppm: u32,
+}
+
+/// What each tenant has of a device.
+#[must_use]
+pub fn holdings(said: &MemoryStatus) -> BTreeMap<Tenant, Holding> {
+    let places = said.swap.iter().flat_map(|swap| &swap.sessions);
+    let places: HashMap<_, _> = places.map(|row| (row.session, row.place)).collect();
+    let is_out = |session: &&SessionMemoryStatus| places.get(&session.session) == Some(&Place::Out);
+    let mut swapped = HashMap::<&Tenant, u64>::new();
+    for session in said.sessions.iter().filter(is_out) {
+        *swapped.entry(&session.tenant).or_default() += session.held;
+    }
+    let holding = |row: &TenantMemoryStatus| {
+        let swapped = swapped.get(&row.tenant).copied().unwrap_or(0);
+        let holding = Holding {
+            held: row.held,
+            resident: row.resident,
+            swapped,
+            saved: row
+                .held
+                .saturating_sub(row.resident.saturating_add(swapped)),
+            free: row.free,
+            total: row.total,
+            busy_ppm: row.busy_ppm,
+        };
+        (row.tenant.clone(), holding)
+    };
+    said.tenants.iter().map(holding).collect()
+}
 
 /// A row for each device, and one for each tenant that has sessions there; with a tenant only its own.
 #[must_use]
@@ -27,18 +76,21 @@ pub fn table(devices: &[DeviceMemory], of: Option<&Tenant>) -> Table {
             table.add_row(["all".into(), gpu].into_iter().chain(figures));
             continue;
         };
+        let holdings = holdings(said);
         if of.is_none() {
             let resident = said.tenants.iter().map(|row| row.resident).sum();
             let figures = [said.held, said.free, said.capacity, resident].map(size);
             let row = ["all".into(), gpu.clone()].into_iter().chain(figures);
-            let all = swaps.then(|| size(swapped(said, None)));
+            let out = holdings.values().map(|holding| holding.swapped).sum();
+            let all = swaps.then(|| size(out));
             table.add_row(row.chain(all).chain([String::new()]));
         }
         for tenant in tenants(said, of) {
             let figures = [tenant.held, tenant.free, tenant.total, tenant.resident].map(size);
             let row = [tenant.tenant.to_string(), gpu.clone()].into_iter();
             let busy = format!("{:.0} %", f64::from(tenant.busy_ppm) / 1e4);
-            let swapped = swaps.then(|| size(swapped(said, Some(&tenant.tenant))));
+            let out = holdings.get(&tenant.tenant).map_or(0, |it| it.swapped);
+            let swapped = swaps.then(|| size(out));
             table.add_row(row.chain(figures).chain(swapped).chain([busy]));
         }
     }
@@ -76,14 +128,6 @@ pub fn swap_table(devices: &[DeviceMemory]) -> Option<Table> {
 
 fn swap_of(device: &DeviceMemory) -> Option<&SwapStatus> {
     device.said.as_ref()?.swap.as_ref()
-}
-
-/// Bytes of a tenant's sessions that are swapped out, or of all.
-fn swapped(said: &MemoryStatus, of: Option<&Tenant>) -> u64 {
-    let sessions = said.sessions.iter();
-    let own = sessions.filter(|session| of.is_none_or(|of| *of == session.tenant));
-    let out = own.filter(|session| place(said, session).0 == Place::Out);
-    out.map(|session| session.held).sum()
 }
 
 /// Where a session's memory is, and whether it must stay on the device.
@@ -131,7 +175,13 @@ pub fn as_json(devices: &[DeviceMemory], of: Option<&Tenant>) -> Vec<Value> {
     let devices = devices.iter().map(|device| {
         let said = device.said.as_ref();
         let rows = said.map(|said| {
-            let rows = tenants(said, of).map(|row| tenant_json(said, row));
+            let holdings = holdings(said);
+            let swapped = |row: &TenantMemoryStatus| {
+                holdings
+                    .get(&row.tenant)
+                    .map_or(0, |holding| holding.swapped)
+            };
+            let rows = tenants(said, of).map(|row| tenant_json(said, row, swapped(row)));
             rows.collect::<Vec<_>>()
         });
         json!({
@@ -147,7 +197,7 @@ pub fn as_json(devices: &[DeviceMemory], of: Option<&Tenant>) -> Vec<Value> {
     devices.collect()
 }
 
-fn tenant_json(said: &MemoryStatus, row: &TenantMemoryStatus) -> Value {
+fn tenant_json(said: &MemoryStatus, row: &TenantMemoryStatus, swapped: u64) -> Value {
     let sessions = said.sessions_of(&row.tenant);
     let sessions = sessions.map(|session| session_json(said, session));
     let moves = said.moves.iter().find(|it| it.tenant == row.tenant);
@@ -159,7 +209,7 @@ fn tenant_json(said: &MemoryStatus, row: &TenantMemoryStatus) -> Value {
         "free": row.free,
         "committed": row.committed,
         "resident": row.resident,
-        "swapped": swapped(said, Some(&row.tenant)),
+        "swapped": swapped,
         "busy_ppm": row.busy_ppm,
         "moves": {
             "outs": {"times": moves.outs, "bytes": moves.out_bytes},

@@ -1,10 +1,10 @@
 //! What the controller measures: its own requests, and the cluster as its leader and workers tell it.
 
-use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use bus_schemas::{MemoryStatus, Place, Status, Tenant};
+use bus_schemas::{MemoryStatus, Status, Tenant};
 use telemetry::{ClusterReading, TenantMemoryReading, TenantReading};
+use warploom_cli::memory::holdings;
 
 use crate::cluster::{Cluster, Moment, Shared};
 
@@ -74,26 +74,14 @@ fn of_status(status: &Status) -> ClusterReading {
     }
 }
 
-fn of_memory(said: &MemoryStatus) -> BTreeMap<Tenant, TenantMemoryReading> {
-    let owners = said.sessions.iter().map(|it| (it.session, &it.tenant));
-    let owners: HashMap<_, _> = owners.collect();
-    let mut swapped = HashMap::<&Tenant, u64>::new();
-    let sessions = said.swap.iter().flat_map(|swap| &swap.sessions);
-    for session in sessions.filter(|session| session.place == Place::Out) {
-        if let Some(tenant) = owners.get(&session.session) {
-            *swapped.entry(tenant).or_default() += session.bytes;
-        }
-    }
-    let tenants = said.tenants.iter().map(|row| {
-        let swapped = swapped.get(&row.tenant).copied().unwrap_or(0);
-        let on_device = row.held.saturating_sub(swapped);
+fn of_memory(said: &MemoryStatus) -> impl Iterator<Item = (Tenant, TenantMemoryReading)> {
+    holdings(said).into_iter().map(|(tenant, holding)| {
         let reading = TenantMemoryReading {
-            held: row.held,
-            resident: row.resident,
-            swapped,
-            saved: on_device.saturating_sub(row.resident),
+            held: holding.held,
+            resident: holding.resident,
+            swapped: holding.swapped,
+            saved: holding.saved,
         };
-        (row.tenant.clone(), reading)
-    });
-    tenants.collect()
+        (tenant, reading)
+    })
 }

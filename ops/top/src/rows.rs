@@ -1,11 +1,11 @@
 //! What is shown of a cluster at a moment: rows, sorted and filtered.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
-use bus_schemas::{Place, SessionId, Status, TenantStatus};
+use bus_schemas::{Status, TenantStatus};
 use serde::Serialize;
 use warploom_cli::admin::{DeviceMemory, SessionRow};
+use warploom_cli::memory::{Holding, holdings};
 
 /// What was asked of a cluster at a moment.
 #[derive(Debug, Clone)]
@@ -59,6 +59,35 @@ pub(crate) struct TenantRow {
     pub(crate) busy: f64,
     pub(crate) held: u64,
     pub(crate) swapped: u64,
+}
+
+impl TenantRow {
+    /// What the leader says of a tenant, and what it has of each device.
+    fn of<'h>(tenant: &TenantStatus, holdings: impl Iterator<Item = &'h Holding>) -> Self {
+        let counted = tenant.attainment.as_ref().filter(|it| it.requests > 0);
+        let target = tenant.settings.slo_ns;
+        let mut row = Self {
+            tenant: tenant.tenant.to_string(),
+            priority: tenant.settings.priority,
+            suspended: tenant.settings.suspended,
+            sessions: tenant.sessions,
+            queued: tenant.queued,
+            target_ns: target,
+            p99_ns: counted.map(|it| it.p99_ns),
+            attained: counted
+                .filter(|_| target > 0)
+                .map(|it| it.within as f64 / it.requests as f64),
+            busy: 0.0,
+            held: 0,
+            swapped: 0,
+        };
+        for holding in holdings {
+            row.held += holding.held;
+            row.swapped += holding.swapped;
+            row.busy = row.busy.max(f64::from(holding.busy_ppm) / 1e6);
+        }
+        row
+    }
 }
 
 /// What rows are sorted by.
@@ -149,7 +178,13 @@ impl Sample {
     pub(crate) fn tenants(&self, sort: Sort, filter: &str) -> Vec<TenantRow> {
         let tenants = self.status.tenants.iter();
         let wanted = tenants.filter(|it| it.tenant.as_str().contains(filter));
-        let mut rows: Vec<_> = wanted.map(|tenant| self.tenant(tenant)).collect();
+        let said = self.memory.iter().filter_map(|it| it.said.as_ref());
+        let devices: Vec<_> = said.map(holdings).collect();
+        let row = |tenant: &TenantStatus| {
+            let holdings = devices.iter().filter_map(|it| it.get(&tenant.tenant));
+            TenantRow::of(tenant, holdings)
+        };
+        let mut rows: Vec<_> = wanted.map(row).collect();
         rows.sort_by(|one, other| one.tenant.cmp(&other.tenant));
         match sort {
             Sort::Name => {}
@@ -158,40 +193,6 @@ impl Sample {
             Sort::Memory => rows.sort_by_key(|row| Reverse(row.held)),
         }
         rows
-    }
-
-    fn tenant(&self, tenant: &TenantStatus) -> TenantRow {
-        let counted = tenant.attainment.as_ref().filter(|it| it.requests > 0);
-        let target = tenant.settings.slo_ns;
-        let mut row = TenantRow {
-            tenant: tenant.tenant.to_string(),
-            priority: tenant.settings.priority,
-            suspended: tenant.settings.suspended,
-            sessions: tenant.sessions,
-            queued: tenant.queued,
-            target_ns: target,
-            p99_ns: counted.map(|it| it.p99_ns),
-            attained: counted
-                .filter(|_| target > 0)
-                .map(|it| it.within as f64 / it.requests as f64),
-            busy: 0.0,
-            held: 0,
-            swapped: 0,
-        };
-        for said in self.memory.iter().filter_map(|device| device.said.as_ref()) {
-            let mut own = said.tenants.iter();
-            if let Some(own) = own.find(|own| own.tenant == tenant.tenant) {
-                row.held += own.held;
-                row.busy = row.busy.max(f64::from(own.busy_ppm) / 1e6);
-            }
-            let places = said.swap.iter().flat_map(|swap| &swap.sessions);
-            let places: HashMap<SessionId, Place> =
-                places.map(|it| (it.session, it.place)).collect();
-            let own = said.sessions_of(&tenant.tenant);
-            let out = own.filter(|it| places.get(&it.session) == Some(&Place::Out));
-            row.swapped += out.map(|it| it.held).sum::<u64>();
-        }
-        row
     }
 
     /// The sessions whose tenant, id or program contains a text.
@@ -218,7 +219,8 @@ impl Sample {
 #[cfg(test)]
 pub(crate) mod tests {
     use bus_schemas::{
-        Chain, Incarnation, LeaderId, SessionWait, TenantSettings, WIRE_VERSION, WorkerStatus,
+        Chain, Incarnation, LeaderId, SessionId, SessionWait, TenantSettings, WIRE_VERSION,
+        WorkerStatus,
     };
 
     use super::*;

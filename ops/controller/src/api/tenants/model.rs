@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use bus_schemas::{Allowance, Groups, Place, SessionId, Tenant, TenantSettings, TenantStatus};
+use bus_schemas::{Allowance, Groups, Tenant, TenantSettings, TenantStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use warploom_cli::memory::holdings;
 
 use crate::api::settings::ChangeModel;
 use crate::cluster::Moment;
@@ -236,30 +237,19 @@ impl Figures {
         let tenants = moment.status.tenants.iter();
         let status = tenants.map(|tenant| (tenant.tenant.clone(), tenant.clone()));
         let mut memory: HashMap<Tenant, TenantMemoryModel> = HashMap::new();
-        for said in moment
+        let said = moment
             .memory
             .iter()
-            .filter_map(|device| device.said.as_ref())
-        {
-            let places = said.swap.iter().flat_map(|swap| &swap.sessions);
-            let places: HashMap<SessionId, Place> =
-                places.map(|row| (row.session, row.place)).collect();
-            for row in &said.tenants {
-                let sum = memory.entry(row.tenant.clone()).or_default();
-                sum.held += row.held;
-                sum.resident += row.resident;
-                sum.free = sum.free.saturating_add(row.free);
-                sum.total = sum.total.saturating_add(row.total);
-                sum.busy = sum.busy.max(f64::from(row.busy_ppm) / 1e6);
-            }
-            for session in &said.sessions {
-                if places.get(&session.session) == Some(&Place::Out) {
-                    memory.entry(session.tenant.clone()).or_default().swapped += session.held;
-                }
-            }
-        }
-        for sum in memory.values_mut() {
-            sum.saved = sum.held.saturating_sub(sum.resident + sum.swapped);
+            .filter_map(|device| device.said.as_ref());
+        for (tenant, holding) in said.flat_map(holdings) {
+            let sum = memory.entry(tenant).or_default();
+            sum.held += holding.held;
+            sum.resident += holding.resident;
+            sum.swapped += holding.swapped;
+            sum.saved += holding.saved;
+            sum.free = sum.free.saturating_add(holding.free);
+            sum.total = sum.total.saturating_add(holding.total);
+            sum.busy = sum.busy.max(f64::from(holding.busy_ppm) / 1e6);
         }
         Self {
             status: status.collect(),
