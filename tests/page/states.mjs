@@ -1,6 +1,6 @@
 // What is shown where there is nothing, where something went wrong, to other roles, and while it is read.
 import { Mock } from "./mock.mjs";
-import { open, visit } from "./browser.mjs";
+import { PAGES, open, visit } from "./browser.mjs";
 import { violationsOf } from "./axe.mjs";
 
 const SAYS = {
@@ -80,17 +80,7 @@ async function roles(browser, fail) {
 async function slow(browser, fail) {
   const mock = new Mock({ slow: 350 });
   const base = await mock.start();
-  for (const name of [
-    "weave",
-    "tenants",
-    "tenants/chat",
-    "devices",
-    "sessions",
-    "usage",
-    "order",
-    "settings",
-    "tokens",
-  ]) {
+  for (const name of PAGES) {
     const { page, context } = await open(browser);
     await visit(page, base, name, 600);
     const shifts = await page.evaluate(() => window.shifts);

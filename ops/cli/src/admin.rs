@@ -68,6 +68,19 @@ impl Administrator {
         self
     }
 
+    /// Connects as a role does, within `role.deadline`; then each answer is waited for as by a command. Logins
+    /// are ours to give where the broker is the one of this folder, or the cluster's own on this host.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub async fn as_role(settings: &Settings, broker: Option<PathBuf>) -> Result<Self> {
+        let patience = settings.duration("role.deadline")?;
+        let mut administrator = Self::patient(&credentials(settings)?, patience).await?;
+        administrator.patience = settings.duration("command.deadline")?;
+        administrator.broker = broker.or_else(|| own_broker(settings));
+        Ok(administrator)
+    }
+
     /// Connects as the cluster user.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ use crate::view::View;
 const FRESH: Duration = Duration::from_millis(100);
 /// Secrets that the broker is asked for at a time.
 const LOOKUPS: usize = 32;
+/// Readings of the usage at a time.
+const READINGS: usize = 2;
 /// Streams of events at a time.
 const STREAMS: usize = 1_024;
 
@@ -50,6 +52,8 @@ pub(crate) struct Cluster {
     pub(crate) lookups: Semaphore,
     /// Replays and exports at a time: each reads the whole record.
     pub(crate) replays: Semaphore,
+    /// Readings of the usage at a time: each reads all of its blocks.
+    pub(crate) readings: Semaphore,
     /// Streams of events at a time.
     pub(crate) streams: Arc<Semaphore>,
     /// Identities that were looked up just now.
@@ -68,7 +72,7 @@ pub(crate) struct Cluster {
     pub(crate) prices: Option<Prices>,
     /// What is measured of the interface and the cluster.
     pub(crate) telemetry: Telemetry,
-    moment: Mutex<Option<(Instant, Moment)>>,
+    moment: Mutex<Option<(Instant, Result<Moment, Problem>)>>,
 }
 
 /// As handlers have it.
@@ -110,6 +114,7 @@ impl Cluster {
             strangers: Limiter::new(40, 10),
             lookups: Semaphore::new(LOOKUPS),
             replays: Semaphore::new(1),
+            readings: Semaphore::new(READINGS),
             streams: Arc::new(Semaphore::new(STREAMS)),
             identities: Identities::default(),
             stopping: parts.stopping,
@@ -123,26 +128,28 @@ impl Cluster {
         }
     }
 
-    /// Status and memory of this moment, or of one just before.
+    /// Status and memory of this moment, or of one just before; or that nobody tells them.
     pub(crate) async fn moment(&self) -> Result<Moment, Problem> {
         // Who comes while it is asked waits for the same answer.
         let mut kept = self.moment.lock().await;
         if let Some((at, moment)) = kept.as_ref()
             && at.elapsed() < FRESH
         {
-            return Ok(moment.clone());
+            return moment.clone();
         }
-        let status = self
-            .administrator
-            .status(self.administrator.glance())
-            .await?;
-        let memory = self.administrator.memory(&status).await;
-        let moment = Moment {
+        let moment = self.ask().await;
+        *kept = Some((Instant::now(), moment.clone()));
+        moment
+    }
+
+    async fn ask(&self) -> Result<Moment, Problem> {
+        let administrator = &self.administrator;
+        let status = administrator.status(administrator.glance()).await?;
+        let memory = administrator.memory(&status).await;
+        Ok(Moment {
             status: Arc::new(status),
             memory: Arc::new(memory),
-        };
-        *kept = Some((Instant::now(), moment.clone()));
-        Ok(moment)
+        })
     }
 
     /// Streams of events that are open.

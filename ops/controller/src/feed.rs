@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use warploom_cli::admin::Administrator;
 use warploom_cli::record::{Followed, PositionRow, follow};
 
-use crate::position::{At, Told};
+use crate::position::{At, PositionEvent};
 
 /// Positions that are kept.
 const KEPT: usize = 50_000;
@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// is told, and goes on being known by its place.
 #[derive(Debug, Default)]
 struct Ring {
-    rows: VecDeque<Arc<Told>>,
+    rows: VecDeque<Arc<PositionEvent>>,
     /// The number of the first of them.
     first: u64,
     /// The oldest place that was ever told.
@@ -30,7 +30,7 @@ struct Ring {
 }
 
 impl Ring {
-    fn push(&mut self, told: Arc<Told>) {
+    fn push(&mut self, told: Arc<PositionEvent>) {
         if self.rows.len() >= KEPT
             && let Some(first) = self.rows.pop_front()
         {
@@ -53,7 +53,7 @@ impl Ring {
     }
 
     /// Rows from a number on; none where they are not there any more.
-    fn from(&self, number: u64, most: usize) -> Option<Vec<Arc<Told>>> {
+    fn from(&self, number: u64, most: usize) -> Option<Vec<Arc<PositionEvent>>> {
         let skipped = number.checked_sub(self.first)? as usize;
         let rows = self.rows.iter().skip(skipped).take(most);
         Some(rows.cloned().collect())
@@ -76,7 +76,7 @@ impl Reading {
         last.map_or(Self::News, |told| Self::Known(told.at, Box::default()))
     }
 
-    fn take(&mut self, told: Arc<Told>, ring: &mut Ring) {
+    fn take(&mut self, told: Arc<PositionEvent>, ring: &mut Ring) {
         let Self::Known(last, read) = self else {
             return ring.push(told);
         };
@@ -106,7 +106,7 @@ pub(crate) struct OrderFeed {
 /// The newest positions at a moment.
 pub(crate) struct Newest {
     /// In the order in which they ended.
-    pub(crate) rows: Vec<Arc<Told>>,
+    pub(crate) rows: Vec<Arc<PositionEvent>>,
     /// The oldest place of the record.
     pub(crate) oldest: Option<At>,
     /// The newest place that is not among them any more.
@@ -149,7 +149,7 @@ impl Follower {
     }
 
     /// Rows from a number on, so many at most; none where they are not kept any more.
-    pub(crate) fn from(&self, number: u64, most: usize) -> Option<Vec<Arc<Told>>> {
+    pub(crate) fn from(&self, number: u64, most: usize) -> Option<Vec<Arc<PositionEvent>>> {
         self.see(|ring| ring.from(number, most))
     }
 
@@ -188,7 +188,7 @@ fn start(administrator: Arc<Administrator>) -> Follower {
                         news_of_ms,
                     } => {
                         let row = PositionRow::from(&*position);
-                        let told = Arc::new(Told::of(row, news_of_ms));
+                        let told = Arc::new(PositionEvent::of(row, news_of_ms));
                         reading.take(told, &mut ring);
                     }
                     Followed::Whole => {
@@ -216,13 +216,13 @@ fn start(administrator: Arc<Administrator>) -> Follower {
 mod tests {
     use super::*;
 
-    fn told(global: u64) -> Arc<Told> {
+    fn told(global: u64) -> Arc<PositionEvent> {
         let row = PositionRow {
             epoch: 3,
             global,
             ..PositionRow::default()
         };
-        Arc::new(Told::of(row, None))
+        Arc::new(PositionEvent::of(row, None))
     }
 
     fn at(global: u64) -> At {

@@ -71,7 +71,7 @@ fn serve(asset: &'static Asset, tag: &str, request: &Request) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.kind));
     headers.insert(header::ETAG, tag);
-    // Asked each time, answered in a word: a new build shows at once.
+    // QueryParams each time, answered in a word: a new build shows at once.
     let no_cache = HeaderValue::from_static("no-cache");
     headers.insert(header::CACHE_CONTROL, no_cache);
     response

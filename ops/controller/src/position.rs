@@ -108,7 +108,7 @@ impl Position {
 
 /// A position as whoever watches is told of it: rendered once for all of them.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct PositionEvent {
     /// Its place.
     pub(crate) at: At,
     /// The position.
@@ -117,7 +117,7 @@ pub(crate) struct Told {
     pub(crate) event: Bytes,
 }
 
-impl Told {
+impl PositionEvent {
     /// Of a row of the order.
     pub(crate) fn of(row: PositionRow, at_ms: Option<u64>) -> Self {
         let at = At {
@@ -160,7 +160,7 @@ mod tests {
             tenant: "chat".into(),
             ..PositionRow::default()
         };
-        let told = Told::of(row, Some(5));
+        let told = PositionEvent::of(row, Some(5));
         let text = String::from_utf8(told.event.to_vec()).unwrap();
         let (head, data) = text.split_once("data: ").unwrap();
         assert_eq!(head, "id: 3.17\nevent: position\n");

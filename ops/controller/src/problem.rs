@@ -78,6 +78,11 @@ impl Problem {
         Self::of(StatusCode::METHOD_NOT_ALLOWED, "E-API-METHOD", why)
     }
 
+    /// A body is too large.
+    pub(crate) fn too_large(why: impl Into<String>) -> Self {
+        Self::of(StatusCode::PAYLOAD_TOO_LARGE, "E-API-SIZE", why)
+    }
+
     /// The request is not understood.
     pub(crate) fn malformed(why: impl Into<String>) -> Self {
         Self::of(StatusCode::BAD_REQUEST, "E-API-MALFORMED", why)

@@ -18,21 +18,16 @@ use crate::api::{
 use crate::cluster::Shared;
 use crate::http::etag;
 use crate::http::gate::{Gate, gate, guard};
-use crate::http::once::once;
+use crate::http::idempotency::once;
 use crate::http::rules::Rules;
 use crate::problem::Problem;
 use crate::{mcp, page};
 
 /// Bytes of a body at most, but for files.
 const BODY: usize = 256 << 10;
-/// Bytes of a file at most.
-const FILE: usize = 64 << 20;
 
 /// Every operation with its document.
 fn operations() -> OpenApiRouter<Shared> {
-    let files = OpenApiRouter::new()
-        .routes(routes!(order::file::compare))
-        .layer(DefaultBodyLimit::max(FILE));
     OpenApiRouter::with_openapi(beginning())
         .routes(routes!(identity::me))
         .routes(routes!(identity::logout))
@@ -63,13 +58,13 @@ fn operations() -> OpenApiRouter<Shared> {
         .routes(routes!(order::order))
         .routes(routes!(order::verify))
         .routes(routes!(order::export))
+        .routes(routes!(order::file::compare))
         .routes(routes!(events::order::order_events))
         .routes(routes!(events::state::state_events))
         .routes(routes!(events::status::status_events))
         .routes(routes!(tokens::tokens, tokens::create_token))
         .routes(routes!(tokens::remove_token))
         .routes(routes!(document::openapi))
-        .merge(files)
 }
 
 fn beginning() -> OpenApi {

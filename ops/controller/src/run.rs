@@ -72,14 +72,7 @@ async fn run(settings: &Settings, folders: Folders, json: bool) -> Result<()> {
     let listener = server::listen(settings.given("controller.listen"), tls.is_some()).await?;
     let url = server::url(listener.local_addr()?, tls.is_some());
     let credentials = credentials(settings)?;
-    let patience = settings.duration("role.deadline")?;
-    let administrator = match folders.broker {
-        // The one that started this controller, and whose logins are ours to give.
-        Some(folder) => Administrator::patient(&credentials, patience)
-            .await?
-            .with_broker(folder),
-        None => Administrator::of(settings).await?,
-    };
+    let administrator = Administrator::as_role(settings, folders.broker).await?;
     let administrator = Arc::new(administrator);
     let access = AccessStore::open(&administrator).await.map_err(failed)?;
     let view = View::begin(&administrator).await.map_err(failed)?;

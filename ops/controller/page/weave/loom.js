@@ -18,9 +18,9 @@ const WANTED = 120;
 const KNOWN = 10_000;
 /** Before a stream that was gone is begun anew, ms. */
 const AGAIN = 500;
-/** Pixels that are drawn at most, but one for each of the page's: what a frame costs grows with them. */
+/** The canvas has at most so many pixels, or one for each CSS pixel: what a frame costs grows with them. */
 const MOST_PIXELS = 4e6;
-/** From so many pixels on every second frame is left out where the browser does not keep up. */
+/** A larger canvas is drawn in every second frame only, where the browser does not keep up. */
 const MANY_PIXELS = 3e6;
 /** Between frames on the average, ms: above it the browser does not keep up. */
 const SLOW = 19;

@@ -49,29 +49,24 @@ impl Identities {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{Means, Role};
+    use crate::access::identity::tests::identity;
+    use crate::access::role::Role;
 
-    fn identity(expires_ms: u64) -> Identity {
+    fn until(expires_ms: u64) -> Identity {
         Identity {
-            id: "0".into(),
-            name: "x".into(),
-            role: Role::Viewer,
-            tenant: None,
-            operations: None,
             expires_ms,
-            means: Means::Token,
-            csrf: String::new(),
+            ..identity(Role::Viewer, None)
         }
     }
 
     #[test]
     fn an_identity_is_known_for_a_second_and_not_beyond_its_end() {
         let known = Identities::default();
-        known.put("a".into(), identity(10_000), 5_000);
+        known.put("a".into(), until(10_000), 5_000);
         assert!(known.get("a", 5_999).is_some() && known.get("a", 6_000).is_none());
-        known.put("a".into(), identity(5_100), 5_000);
+        known.put("a".into(), until(5_100), 5_000);
         assert!(known.get("a", 5_100).is_none());
-        known.put("b".into(), identity(10_000), 5_000);
+        known.put("b".into(), until(10_000), 5_000);
         known.forget();
         assert!(known.get("b", 5_000).is_none());
     }
@@ -80,7 +75,7 @@ mod tests {
     fn whoever_comes_it_stays_small() {
         let known = Identities::default();
         for number in 0..3 * MOST as u64 {
-            known.put(number.to_string(), identity(u64::MAX), number / 2);
+            known.put(number.to_string(), until(u64::MAX), number / 2);
         }
         assert!(known.known.lock().unwrap().len() <= MOST);
     }

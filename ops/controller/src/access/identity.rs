@@ -71,10 +71,11 @@ impl Identity {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn identity(role: Role, tenant: Option<&str>) -> Identity {
+    /// Somebody of a role.
+    pub(crate) fn identity(role: Role, tenant: Option<&str>) -> Identity {
         Identity {
             id: "0".into(),
             name: "x".into(),

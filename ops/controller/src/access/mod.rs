@@ -10,6 +10,8 @@ mod secret;
 mod store;
 
 pub(crate) use identities::Identities;
+#[cfg(test)]
+pub(crate) use identity::tests::identity;
 pub(crate) use identity::{Identity, Means};
 pub(crate) use limiter::Limiter;
 pub(crate) use operation::{Operation, Scope};

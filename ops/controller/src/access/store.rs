@@ -20,6 +20,8 @@ use crate::problem::Problem;
 const LINK: Duration = Duration::from_secs(600);
 /// How long a login lasts.
 pub(crate) const LOGIN: Duration = Duration::from_secs(12 * 3_600);
+/// How long a request with an idempotency key may be under way: whoever did it may have died meanwhile.
+const UNDER_WAY: Duration = Duration::from_secs(120);
 /// How long the answer to a request with an idempotency key is kept.
 const ANSWER: Duration = Duration::from_secs(24 * 3_600);
 /// Tokens there may be.
@@ -76,6 +78,14 @@ pub(crate) struct Kept {
 pub(crate) struct AccessStore {
     jetstream: jetstream::Context,
     store: Store,
+}
+
+/// Where a token or a login is kept.
+fn key(means: Means, id: &str) -> String {
+    match means {
+        Means::Token => format!("token.{id}"),
+        Means::Cookie => format!("login.{id}"),
+    }
 }
 
 /// The broker does not do it.
@@ -185,14 +195,15 @@ impl AccessStore {
         secret: &Secret,
         means: Means,
     ) -> Result<Option<Identity>, Problem> {
-        let kind = match means {
-            Means::Token => "token",
-            Means::Cookie => "login",
-        };
-        let (record, _) = self
-            .read::<TokenRecord>(&format!("{kind}.{}", secret.id))
-            .await?;
+        let (record, _) = self.read::<TokenRecord>(&key(means, &secret.id)).await?;
         Ok(record.and_then(|record| record.identity(secret, means, now_ms())))
+    }
+
+    /// Whether a token or login is still there as somebody has shown it.
+    pub(crate) async fn stands(&self, identity: &Identity) -> Result<bool, Problem> {
+        let key = key(identity.means, &identity.id);
+        let (record, _) = self.read::<TokenRecord>(&key).await?;
+        Ok(record.is_some_and(|record| now_ms() < record.expires_ms))
     }
 
     /// Keeps a new token.
@@ -280,7 +291,7 @@ impl AccessStore {
             let (found, revision) = self.read::<Kept>(&key).await?;
             match found {
                 Some(found) => return Ok(Some(found)),
-                None if self.write(&key, &kept, revision, ANSWER).await? => return Ok(None),
+                None if self.write(&key, &kept, revision, UNDER_WAY).await? => return Ok(None),
                 // Somebody else has just begun it.
                 None => {}
             }

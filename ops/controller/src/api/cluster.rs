@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::cluster::Shared;
-use crate::http::extract::Sent;
+use crate::http::extract::JsonBody;
 use crate::problem::Problem;
 
 /// The cluster.
@@ -92,7 +92,7 @@ pub(crate) struct HoldModel {
     responses((status = 200, body = ClusterModel)))]
 pub(crate) async fn hold(
     State(shared): State<Shared>,
-    Sent(hold): Sent<HoldModel>,
+    JsonBody(hold): JsonBody<HoldModel>,
 ) -> Result<Json<ClusterModel>, Problem> {
     shared.administrator.hold(hold.held).await?;
     shared.changed().await;

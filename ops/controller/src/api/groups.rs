@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::workers::WorkerModel;
 use crate::cluster::Shared;
-use crate::http::extract::Asked;
+use crate::http::extract::QueryParams;
 use crate::http::paging::{Page, Paged};
 use crate::problem::Problem;
 
@@ -36,7 +36,7 @@ pub(crate) struct GroupModel {
     responses((status = 200, body = Paged<GroupModel>)))]
 pub(crate) async fn groups(
     State(cluster): State<Shared>,
-    Asked(page): Asked<Page>,
+    QueryParams(page): QueryParams<Page>,
 ) -> Result<Json<Paged<GroupModel>>, Problem> {
     let workers = WorkerModel::all(&cluster.moment().await?);
     let mut groups: BTreeMap<String, GroupModel> = BTreeMap::new();

@@ -9,7 +9,7 @@ use warploom_cli::commands::profile::applied;
 use warploom_cli::profiles::ProfileVersion;
 
 use crate::cluster::Shared;
-use crate::http::extract::Sent;
+use crate::http::extract::JsonBody;
 use crate::problem::Problem;
 
 /// A version.
@@ -90,7 +90,7 @@ pub(crate) async fn profiles(
     responses((status = 200, body = ProfilesModel)))]
 pub(crate) async fn pin(
     State(cluster): State<Shared>,
-    Sent(pin): Sent<PinModel>,
+    JsonBody(pin): JsonBody<PinModel>,
 ) -> Result<Json<ProfilesModel>, Problem> {
     let administrator = &cluster.administrator;
     match pin.hash {

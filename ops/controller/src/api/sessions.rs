@@ -11,7 +11,7 @@ use warploom_cli::admin::{SessionFilter, SessionRow};
 use super::identity::visible;
 use crate::access::{Operation, Scope};
 use crate::cluster::{Cluster, Shared};
-use crate::http::extract::{Asked, Named, Who};
+use crate::http::extract::{PathParams, QueryParams, Who};
 use crate::http::paging::{Page, Paged};
 use crate::problem::Problem;
 
@@ -105,7 +105,7 @@ pub(crate) struct SessionQuery {
 pub(crate) async fn sessions(
     State(cluster): State<Shared>,
     who: Who,
-    Asked(asked): Asked<SessionQuery>,
+    QueryParams(asked): QueryParams<SessionQuery>,
 ) -> Result<Json<Paged<SessionModel>>, Problem> {
     let tenant = asked.tenant.as_deref().map(str::parse::<Tenant>);
     let tenant = tenant.transpose();
@@ -150,7 +150,7 @@ async fn known(cluster: &Cluster, who: &Who, id: &str) -> Result<SessionRow, Pro
 pub(crate) async fn session(
     State(cluster): State<Shared>,
     who: Who,
-    Named(id): Named<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<SessionModel>, Problem> {
     let row = known(&cluster, &who, &id).await?;
     Ok(Json(row.into()))
@@ -164,7 +164,7 @@ pub(crate) async fn session(
 pub(crate) async fn end_session(
     State(cluster): State<Shared>,
     who: Who,
-    Named(id): Named<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<StatusCode, Problem> {
     let row = known(&cluster, &who, &id).await?;
     cluster.administrator.end_session(row.id).await?;

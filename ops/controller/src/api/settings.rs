@@ -14,7 +14,7 @@ use warploom_cli::commands;
 
 use crate::cluster::Shared;
 use crate::http::etag;
-use crate::http::extract::{Asked, Sent};
+use crate::http::extract::{JsonBody, QueryParams};
 use crate::problem::Problem;
 
 /// A setting.
@@ -141,9 +141,9 @@ fn read(
     responses((status = 200, body = ChangesModel)))]
 pub(crate) async fn change_settings(
     State(cluster): State<Shared>,
-    Asked(DryRun { dry_run }): Asked<DryRun>,
+    QueryParams(DryRun { dry_run }): QueryParams<DryRun>,
     headers: HeaderMap,
-    Sent(sent): Sent<SettingsChangeModel>,
+    JsonBody(sent): JsonBody<SettingsChangeModel>,
 ) -> Result<Json<ChangesModel>, Problem> {
     let changes = read(sent)?;
     let mut chosen = cluster.administrator.chosen().await?;

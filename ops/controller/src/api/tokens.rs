@@ -11,8 +11,8 @@ use warploom_cli::calendar::{DAY_MS, now_ms};
 
 use crate::access::{Operation, Role, Secret, TokenRecord};
 use crate::cluster::{Cluster, Shared};
-use crate::http::extract::{Asked, Named, Sent};
-use crate::http::once::Secretive;
+use crate::http::extract::{JsonBody, PathParams, QueryParams};
+use crate::http::idempotency::SecretAnswer;
 use crate::http::paging::{Page, Paged};
 use crate::problem::Problem;
 
@@ -146,7 +146,7 @@ impl NewTokenModel {
     responses((status = 200, body = Paged<TokenModel>)))]
 pub(crate) async fn tokens(
     State(cluster): State<Shared>,
-    Asked(page): Asked<Page>,
+    QueryParams(page): QueryParams<Page>,
 ) -> Result<Json<Paged<TokenModel>>, Problem> {
     let tokens = cluster.access.tokens().await?.into_iter();
     let tokens = tokens.map(|(id, record)| TokenModel::of(id, record));
@@ -159,11 +159,11 @@ pub(crate) async fn tokens(
     responses((status = 201, body = MadeTokenModel)))]
 pub(crate) async fn create_token(
     State(cluster): State<Shared>,
-    Sent(token): Sent<NewTokenModel>,
+    JsonBody(token): JsonBody<NewTokenModel>,
 ) -> Result<Response, Problem> {
     let made = token.make(&cluster.access).await?;
     let mut response = (StatusCode::CREATED, Json(made)).into_response();
-    response.extensions_mut().insert(Secretive);
+    response.extensions_mut().insert(SecretAnswer);
     Ok(response)
 }
 
@@ -174,7 +174,7 @@ pub(crate) async fn create_token(
     responses((status = 204, description = "revoked")))]
 pub(crate) async fn remove_token(
     State(cluster): State<Shared>,
-    Named(token): Named<String>,
+    PathParams(token): PathParams<String>,
 ) -> Result<StatusCode, Problem> {
     revoke(&cluster, &token).await?;
     Ok(StatusCode::NO_CONTENT)

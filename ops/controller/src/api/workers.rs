@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use warploom_cli::admin::DeviceMemory;
 
 use crate::cluster::{Moment, Shared};
-use crate::http::extract::{Asked, Named, Sent};
+use crate::http::extract::{JsonBody, PathParams, QueryParams};
 use crate::http::paging::{Page, Paged};
 use crate::problem::Problem;
 
@@ -179,7 +179,7 @@ impl WorkerModel {
     responses((status = 200, body = Paged<WorkerModel>)))]
 pub(crate) async fn workers(
     State(cluster): State<Shared>,
-    Asked(page): Asked<Page>,
+    QueryParams(page): QueryParams<Page>,
 ) -> Result<Json<Paged<WorkerModel>>, Problem> {
     let rows = WorkerModel::all(&cluster.moment().await?);
     page.cut(rows, |worker| worker.id.clone()).map(Json)
@@ -192,7 +192,7 @@ pub(crate) async fn workers(
     responses((status = 200, body = WorkerModel)))]
 pub(crate) async fn worker(
     State(cluster): State<Shared>,
-    Named(worker): Named<String>,
+    PathParams(worker): PathParams<String>,
 ) -> Result<Json<WorkerModel>, Problem> {
     let rows = WorkerModel::all(&cluster.moment().await?);
     let found = rows.into_iter().find(|row| row.id == worker);
@@ -216,8 +216,8 @@ pub(crate) struct DrainModel {
     responses((status = 200, body = WorkerModel)))]
 pub(crate) async fn drain(
     State(cluster): State<Shared>,
-    Named(worker): Named<String>,
-    Sent(drain): Sent<DrainModel>,
+    PathParams(worker): PathParams<String>,
+    JsonBody(drain): JsonBody<DrainModel>,
 ) -> Result<Json<WorkerModel>, Problem> {
     let missing = || Problem::missing(format_args!("worker {worker:?}"));
     let id: Incarnation = worker.parse().map_err(|_| missing())?;

@@ -25,9 +25,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Who {
 }
 
 /// The query.
-pub(crate) struct Asked<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -38,9 +38,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
 }
 
 /// What the path names; what cannot be a name is the name of nothing.
-pub(crate) struct Named<T>(pub(crate) T);
+pub(crate) struct PathParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -51,9 +51,9 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T
 }
 
 /// The body.
-pub(crate) struct Sent<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
@@ -75,9 +75,7 @@ fn refusal(error: JsonRejection) -> Problem {
         error if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             Problem::of(StatusCode::UNSUPPORTED_MEDIA_TYPE, "E-API-TYPE", why)
         }
-        error if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            Problem::of(StatusCode::PAYLOAD_TOO_LARGE, "E-API-SIZE", why)
-        }
+        error if error.status() == StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(why),
         _ => Problem::malformed(why),
     }
 }

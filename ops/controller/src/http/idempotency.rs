@@ -1,5 +1,7 @@
 //! Requests that are done once although they are sent again: `Idempotency-Key`.
 
+use std::sync::Arc;
+
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -7,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::access::{Identity, Kept, digest};
-use crate::cluster::{Cluster, Shared};
+use crate::cluster::Shared;
 use crate::problem::Problem;
 
 /// The header that names a request.
@@ -19,7 +21,7 @@ const MOST: usize = 256 << 10;
 
 /// An answer with this has a secret in it, and is told once.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Secretive;
+pub(crate) struct SecretAnswer;
 
 /// Does a request with a key once.
 pub(crate) async fn once(State(cluster): State<Shared>, request: Request, next: Next) -> Response {
@@ -34,17 +36,15 @@ pub(crate) async fn once(State(cluster): State<Shared>, request: Request, next: 
 }
 
 async fn keyed(
-    cluster: &Cluster,
+    cluster: &Shared,
     key: &HeaderValue,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, MOST).await;
-    let body = body.map_err(|_| {
-        let why = "a request with an Idempotency-Key is too large";
-        Problem::of(StatusCode::PAYLOAD_TOO_LARGE, "E-API-SIZE", why)
-    })?;
+    let body =
+        body.map_err(|_| Problem::too_large("a request with an Idempotency-Key is too large"))?;
     let who = parts.extensions.get::<Identity>();
     let who = who.map_or("", |identity| &identity.id);
     let key = name(key, who)?;
@@ -52,12 +52,22 @@ async fn keyed(
     if let Some(kept) = cluster.access.begin(&key, &what).await? {
         return again(kept, &what);
     }
-    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-    let (mut parts, body) = response.into_parts();
-    let bytes = to_bytes(body, MOST).await.unwrap_or_default();
-    let answer = kept_of(parts.status, parts.extensions.remove::<Secretive>(), &bytes);
-    cluster.access.answered(&key, &what, answer).await?;
-    Ok(Response::from_parts(parts, Body::from(bytes)))
+    let request = Request::from_parts(parts, Body::from(body));
+    let cluster = Arc::clone(cluster);
+    // To its end, also where whoever sent it does not listen any more: they will ask for its answer.
+    let done = tokio::spawn(async move {
+        let (mut parts, body) = next.run(request).await.into_parts();
+        let bytes = to_bytes(body, MOST).await.unwrap_or_default();
+        let answer = kept_of(
+            parts.status,
+            parts.extensions.remove::<SecretAnswer>(),
+            &bytes,
+        );
+        cluster.access.answered(&key, &what, answer).await?;
+        Ok(Response::from_parts(parts, Body::from(bytes)))
+    });
+    done.await
+        .unwrap_or_else(|error| Err(Problem::internal(error.to_string())))
 }
 
 /// The name under which it is kept: of this identity, and a token of the bucket's keys.
@@ -78,13 +88,17 @@ fn digest_of(method: &Method, uri: &str, body: &Bytes) -> String {
 }
 
 /// What is kept of an answer; none where the request may be tried again.
-fn kept_of(status: StatusCode, secret: Option<Secretive>, body: &Bytes) -> Option<(u16, String)> {
+fn kept_of(
+    status: StatusCode,
+    secret: Option<SecretAnswer>,
+    body: &Bytes,
+) -> Option<(u16, String)> {
     let passing = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
     if passing {
         return None;
     }
     let text = match secret {
-        Some(Secretive) => String::new(),
+        Some(SecretAnswer) => String::new(),
         None => String::from_utf8_lossy(body).into_owned(),
     };
     Some((status.as_u16(), text))
@@ -128,7 +142,7 @@ mod tests {
         assert_eq!(kept_of(StatusCode::TOO_MANY_REQUESTS, None, &body), None);
         let kept = kept_of(StatusCode::CONFLICT, None, &body);
         assert_eq!(kept, Some((409, "{}".into())));
-        let kept = kept_of(StatusCode::CREATED, Some(Secretive), &body);
+        let kept = kept_of(StatusCode::CREATED, Some(SecretAnswer), &body);
         assert_eq!(kept, Some((201, String::new())));
     }
 

@@ -3,6 +3,6 @@
 pub(crate) mod etag;
 pub(crate) mod extract;
 pub(crate) mod gate;
-pub(crate) mod once;
+pub(crate) mod idempotency;
 pub(crate) mod paging;
 pub(crate) mod rules;

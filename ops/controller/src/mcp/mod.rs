@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use crate::cluster::Shared;
-use crate::http::extract::Sent;
+use crate::http::extract::JsonBody;
 use crate::http::gate::Peer;
 use crate::problem::Problem;
 use tools::Tool;
@@ -93,7 +93,7 @@ async fn message(
     State(endpoint): State<Arc<Endpoint>>,
     peer: Option<axum::Extension<Peer>>,
     headers: HeaderMap,
-    Sent(message): Sent<Value>,
+    JsonBody(message): JsonBody<Value>,
 ) -> Result<Response, Problem> {
     let caller = Caller::of(&headers, peer.map(|peer| peer.0))?;
     let me = caller.request(&Method::GET, "/api/v1/me", None);

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use utoipa::IntoParams;
 
-use super::stream::{Seat, Source, Woken, last, respond};
+use super::stream::{Source, StreamSlot, Woken, last, respond};
 use crate::api::order::{Only, only};
 use crate::cluster::Shared;
 use crate::feed::Follower;
-use crate::http::extract::{Asked, Who};
+use crate::http::extract::{QueryParams, Who};
 use crate::position::At;
 use crate::problem::Problem;
 
@@ -32,7 +32,7 @@ pub(crate) struct Watch {
 }
 
 struct Positions {
-    seat: Seat,
+    slot: StreamSlot,
     follower: Follower,
     news: watch::Receiver<u64>,
     only: Only,
@@ -44,8 +44,12 @@ struct Positions {
 }
 
 impl Source for Positions {
+    fn slot(&mut self) -> &mut StreamSlot {
+        &mut self.slot
+    }
+
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(greeting) = self.seat.greeting() {
+        if let Some(greeting) = self.slot.greeting() {
             return Some(greeting);
         }
         while !self.over {
@@ -65,7 +69,7 @@ impl Source for Positions {
             match &wanted[..] {
                 [] if others.is_empty() => {
                     let news = async { self.news.changed().await.is_ok() };
-                    match self.seat.wait(news).await {
+                    match self.slot.wait(news).await {
                         Woken::News => {}
                         Woken::Silence => return Some(self.silence()),
                         Woken::End => return None,
@@ -105,11 +109,11 @@ impl Positions {
 pub(crate) async fn order_events(
     State(cluster): State<Shared>,
     who: Who,
-    Asked(watch): Asked<Watch>,
+    QueryParams(watch): QueryParams<Watch>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let only = only(&who, watch.tenant.as_deref(), watch.gpu)?;
-    let (last, seat) = (last::<At>(&headers)?, Seat::take(&cluster)?);
+    let (last, slot) = (last::<At>(&headers)?, StreamSlot::take(&cluster, who.0)?);
     let follower = cluster.order.begin(&cluster.administrator).await;
     let next = match last {
         Some(at) => follower.behind(at).ok_or_else(|| {
@@ -119,7 +123,7 @@ pub(crate) async fn order_events(
         None => follower.end(),
     };
     Ok(respond(Positions {
-        seat,
+        slot,
         news: follower.news(),
         follower,
         only,

@@ -10,7 +10,7 @@ use bus_schemas::TenantSettings;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::stream::{Seat, Source, Woken, last, respond};
+use super::stream::{Source, StreamSlot, Woken, last, respond};
 use crate::access::{Identity, Operation, Scope};
 use crate::api::tenants::TenantSettingsModel;
 use crate::cluster::Shared;
@@ -19,18 +19,21 @@ use crate::problem::Problem;
 use crate::view::{Row, View};
 
 struct Changes {
-    seat: Seat,
+    slot: StreamSlot,
     view: View,
     news: watch::Receiver<u64>,
-    identity: Identity,
     /// Everything up to this revision was told.
     told: u64,
     ready: VecDeque<Bytes>,
 }
 
 impl Source for Changes {
+    fn slot(&mut self) -> &mut StreamSlot {
+        &mut self.slot
+    }
+
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(greeting) = self.seat.greeting() {
+        if let Some(greeting) = self.slot.greeting() {
             return Some(greeting);
         }
         loop {
@@ -42,11 +45,11 @@ impl Source for Changes {
             let rows = self.view.since(self.told)?;
             for (key, row) in rows {
                 self.told = row.revision;
-                self.ready.extend(event(&self.identity, &key, &row));
+                self.ready.extend(event(self.slot.identity(), &key, &row));
             }
             if self.ready.is_empty() {
                 let news = async { self.news.changed().await.is_ok() };
-                match self.seat.wait(news).await {
+                match self.slot.wait(news).await {
                     Woken::News => {}
                     Woken::Silence => return Some(format!("id: {}\n\n", self.told).into()),
                     Woken::End => return None,
@@ -105,15 +108,17 @@ pub(crate) async fn state_events(
     who: Who,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (told, seat) = (last::<u64>(&headers)?.unwrap_or(0), Seat::take(&cluster)?);
+    let (told, slot) = (
+        last::<u64>(&headers)?.unwrap_or(0),
+        StreamSlot::take(&cluster, who.0)?,
+    );
     if cluster.view.since(told).is_none() {
         return Err(Problem::gone(None));
     }
     Ok(respond(Changes {
-        seat,
+        slot,
         news: cluster.view.changes(),
         view: cluster.view.clone(),
-        identity: who.0,
         told,
         ready: VecDeque::new(),
     }))
@@ -122,20 +127,7 @@ pub(crate) async fn state_events(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{Means, Role};
-
-    fn identity(role: Role, tenant: Option<&str>) -> Identity {
-        Identity {
-            id: "0".into(),
-            name: "x".into(),
-            role,
-            tenant: tenant.map(|name| name.parse().unwrap()),
-            operations: None,
-            expires_ms: 0,
-            means: Means::Token,
-            csrf: String::new(),
-        }
-    }
+    use crate::access::{Role, identity};
 
     #[test]
     fn whoever_is_of_one_tenant_hears_of_no_other_and_of_no_settings() {

@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 
-use super::stream::{Seat, Source, Woken, respond};
-use crate::access::{Identity, Operation, Scope};
+use super::stream::{Source, StreamSlot, Woken, respond};
+use crate::access::{Operation, Scope};
 use crate::api::cluster::ClusterModel;
 use crate::api::tenants::{Figures, TenantModel};
 use crate::api::workers::WorkerModel;
@@ -20,9 +20,8 @@ use crate::problem::Problem;
 const PERIOD: Duration = Duration::from_secs(1);
 
 struct Statuses {
-    seat: Seat,
+    slot: StreamSlot,
     cluster: Shared,
-    identity: Identity,
     pause: Duration,
 }
 
@@ -34,8 +33,12 @@ struct StatusModel {
 }
 
 impl Source for Statuses {
+    fn slot(&mut self) -> &mut StreamSlot {
+        &mut self.slot
+    }
+
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(greeting) = self.seat.greeting() {
+        if let Some(greeting) = self.slot.greeting() {
             return Some(greeting);
         }
         let pause = std::mem::replace(&mut self.pause, PERIOD);
@@ -43,7 +46,7 @@ impl Source for Statuses {
             tokio::time::sleep(pause).await;
             true
         };
-        match self.seat.wait(due).await {
+        match self.slot.wait(due).await {
             Woken::End => None,
             Woken::News | Woken::Silence => Some(match self.status().await {
                 Ok(status) => {
@@ -65,8 +68,8 @@ impl Statuses {
         let moment = self.cluster.moment().await?;
         let figures = Figures::of(&moment);
         let view = &self.cluster.view;
-        let rows = view.tenants("", usize::MAX, |tenant| self.identity.sees(tenant));
-        let workers = match self.identity.scope(Operation::WorkersRead) {
+        let rows = view.tenants("", usize::MAX, |tenant| self.slot.identity().sees(tenant));
+        let workers = match self.slot.identity().scope(Operation::WorkersRead) {
             Scope::All => WorkerModel::all(&moment),
             _ => Vec::new(),
         };
@@ -87,11 +90,10 @@ pub(crate) async fn status_events(
     State(cluster): State<Shared>,
     who: Who,
 ) -> Result<Response, Problem> {
-    let seat = Seat::take(&cluster)?;
+    let slot = StreamSlot::take(&cluster, who.0)?;
     Ok(respond(Statuses {
-        seat,
+        slot,
         cluster,
-        identity: who.0,
         pause: Duration::ZERO,
     }))
 }

@@ -2,15 +2,17 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use warploom_cli::calendar::now_ms;
 
-use crate::cluster::Cluster;
+use crate::access::Identity;
+use crate::cluster::Shared;
 use crate::problem::Problem;
 
 /// How long a stream is silent at most: what lies between may forget a silent connection.
@@ -18,8 +20,14 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// The header by which whoever was cut off goes on.
 const LAST: &str = "last-event-id";
 
-/// A stream's place among those that there may be.
-pub(super) struct Seat {
+/// How often is looked whether whoever listens may still do so.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// A stream's place among those that there may be, and who has it.
+pub(super) struct StreamSlot {
+    cluster: Shared,
+    identity: Identity,
+    looked: Instant,
     _permit: OwnedSemaphorePermit,
     stopping: watch::Receiver<bool>,
     begun: bool,
@@ -36,19 +44,38 @@ pub(super) enum Woken {
     End,
 }
 
-impl Seat {
+impl StreamSlot {
     /// Takes a place.
     ///
     /// # Errors
     /// Where all are taken.
-    pub(super) fn take(cluster: &Cluster) -> Result<Self, Problem> {
+    pub(super) fn take(cluster: &Shared, identity: Identity) -> Result<Self, Problem> {
         let permit = Arc::clone(&cluster.streams).try_acquire_owned();
         let permit = permit.map_err(|_| Problem::busy("as much watching as there may be"))?;
         Ok(Self {
+            cluster: Arc::clone(cluster),
+            identity,
+            looked: Instant::now(),
             _permit: permit,
             stopping: cluster.stopping.clone(),
             begun: false,
         })
+    }
+
+    /// Who listens.
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whether they may still listen: a token that was revoked, or a login that ended, hears no more.
+    async fn may_listen(&mut self) -> bool {
+        if self.looked.elapsed() < LOOK {
+            return true;
+        }
+        self.looked = Instant::now();
+        let stands = self.cluster.access.stands(&self.identity).await;
+        // Where the broker does not say, they are asked again soon.
+        stands.unwrap_or(true) && now_ms() < self.identity.expires_ms
     }
 
     /// Waits for news, which is false where none will come any more.
@@ -73,6 +100,9 @@ impl Seat {
 
 /// Where events come from.
 pub(super) trait Source: Send + 'static {
+    /// Its place.
+    fn slot(&mut self) -> &mut StreamSlot;
+
     /// The next of them, rendered; none where it is over.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
@@ -81,6 +111,9 @@ pub(super) trait Source: Send + 'static {
 pub(super) fn respond(source: impl Source) -> Response {
     let events = stream::unfold(source, |mut source| async move {
         let event = source.next().await?;
+        if !source.slot().may_listen().await {
+            return None;
+        }
         Some((Ok::<_, Infallible>(event), source))
     });
     let kind = HeaderValue::from_static("text/event-stream");

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use axum::Json;
-use axum::body::Bytes;
+use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -14,6 +14,9 @@ use warploom_cli::record::{
 use crate::cluster::Shared;
 use crate::position::Position;
 use crate::problem::Problem;
+
+/// Bytes of a file that is compared at most.
+const FILE: usize = 64 << 20;
 
 /// A record as a file of this format.
 pub(super) fn write(mut record: Record, format: Format) -> Result<Vec<u8>> {
@@ -102,10 +105,13 @@ impl From<Difference> for Compared {
     responses((status = 200, body = Compared)))]
 pub(crate) async fn compare(
     State(cluster): State<Shared>,
-    file: Bytes,
+    body: Body,
 ) -> Result<Json<Compared>, Problem> {
     let permit = cluster.replays.try_acquire();
     let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
+    // Not before there is a place: a file is large.
+    let file = to_bytes(body, FILE).await;
+    let file = file.map_err(|_| Problem::too_large("a file to compare is 64 MiB at most"))?;
     let record = of_cluster(&cluster.administrator).await?;
     let compared = tokio::task::spawn_blocking(move || -> Result<Difference, Problem> {
         let other = theirs(&file);

@@ -17,7 +17,7 @@ use warploom_cli::record::{Format, of_cluster};
 use super::identity::visible;
 use crate::access::{Operation, Scope};
 use crate::cluster::Shared;
-use crate::http::extract::{Asked, Who};
+use crate::http::extract::{QueryParams, Who};
 use crate::http::paging::limit;
 use crate::position::{At, Position};
 use crate::problem::Problem;
@@ -79,7 +79,7 @@ fn place(name: &str, text: Option<&String>) -> Result<Option<At>, Problem> {
 pub(crate) async fn order(
     State(cluster): State<Shared>,
     who: Who,
-    Asked(asked): Asked<OrderQuery>,
+    QueryParams(asked): QueryParams<OrderQuery>,
 ) -> Result<Json<OrderModel>, Problem> {
     let window = Window {
         after: place("after", asked.after.as_ref())?,
@@ -172,7 +172,7 @@ pub(crate) struct ExportQuery {
         (String = "text/csv"), (String = "application/jsonl"), ("application/octet-stream")))))]
 pub(crate) async fn export(
     State(cluster): State<Shared>,
-    Asked(asked): Asked<ExportQuery>,
+    QueryParams(asked): QueryParams<ExportQuery>,
 ) -> Result<([(HeaderName, HeaderValue); 2], Bytes), Problem> {
     let (format, kind, name) = match asked.format.as_deref().unwrap_or("record") {
         "record" => (Format::Record, "application/octet-stream", "order.record"),

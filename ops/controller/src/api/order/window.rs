@@ -143,7 +143,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::position::Told;
+    use crate::position::PositionEvent;
 
     fn at(global: u64) -> At {
         At { epoch: 1, global }
@@ -159,7 +159,7 @@ mod tests {
                 tenant: "chat".into(),
                 ..PositionRow::default()
             };
-            Arc::new(Told::of(row, None))
+            Arc::new(PositionEvent::of(row, None))
         });
         Newest {
             rows: told.collect(),

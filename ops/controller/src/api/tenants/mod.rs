@@ -15,7 +15,7 @@ use super::identity::visible;
 use super::settings::{ChangeModel, DryRun};
 use crate::cluster::{Cluster, Shared};
 use crate::http::etag;
-use crate::http::extract::{Asked, Named, Sent, Who};
+use crate::http::extract::{JsonBody, PathParams, QueryParams, Who};
 use crate::http::paging::{Page, Paged};
 use crate::problem::Problem;
 use crate::view::TenantRow;
@@ -44,7 +44,7 @@ fn known(cluster: &Cluster, who: &Who, name: &str) -> Result<TenantRow, Problem>
 pub(crate) async fn tenants(
     State(cluster): State<Shared>,
     who: Who,
-    Asked(page): Asked<Page>,
+    QueryParams(page): QueryParams<Page>,
 ) -> Result<Json<Paged<TenantModel>>, Problem> {
     let (limit, after) = (page.limit()?, page.after.as_deref().unwrap_or_default());
     let rows = cluster
@@ -63,7 +63,7 @@ pub(crate) async fn tenants(
 pub(crate) async fn tenant(
     State(cluster): State<Shared>,
     who: Who,
-    Named(name): Named<String>,
+    PathParams(name): PathParams<String>,
 ) -> Result<Tagged, Problem> {
     let row = known(&cluster, &who, &name)?;
     let figures = Figures::of(&cluster.moment().await?);
@@ -120,8 +120,8 @@ async fn applied(cluster: &Cluster, tenant: &Tenant, settings: &TenantSettings) 
     responses((status = 201, body = TenantModel), (status = 200, body = TenantWhatIfModel)))]
 pub(crate) async fn create_tenant(
     State(cluster): State<Shared>,
-    Asked(DryRun { dry_run }): Asked<DryRun>,
-    Sent(new): Sent<NewTenantModel>,
+    QueryParams(DryRun { dry_run }): QueryParams<DryRun>,
+    JsonBody(new): JsonBody<NewTenantModel>,
 ) -> Result<Response, Problem> {
     let name = new.name.parse::<Tenant>();
     let name = name.map_err(|error| Problem::invalid(format!("name: {error}")))?;
@@ -153,10 +153,10 @@ pub(crate) async fn create_tenant(
 pub(crate) async fn change_tenant(
     State(cluster): State<Shared>,
     who: Who,
-    Named(name): Named<String>,
-    Asked(DryRun { dry_run }): Asked<DryRun>,
+    PathParams(name): PathParams<String>,
+    QueryParams(DryRun { dry_run }): QueryParams<DryRun>,
     headers: HeaderMap,
-    Sent(change): Sent<TenantChangeModel>,
+    JsonBody(change): JsonBody<TenantChangeModel>,
 ) -> Result<Response, Problem> {
     let row = known(&cluster, &who, &name)?;
     etag::matches(&headers, row.revision)?;
@@ -215,7 +215,7 @@ async fn suspended(cluster: &Cluster, who: &Who, name: &str, on: bool) -> Result
 pub(crate) async fn suspend_tenant(
     State(cluster): State<Shared>,
     who: Who,
-    Named(name): Named<String>,
+    PathParams(name): PathParams<String>,
 ) -> Result<Tagged, Problem> {
     suspended(&cluster, &who, &name, true).await
 }
@@ -228,7 +228,7 @@ pub(crate) async fn suspend_tenant(
 pub(crate) async fn resume_tenant(
     State(cluster): State<Shared>,
     who: Who,
-    Named(name): Named<String>,
+    PathParams(name): PathParams<String>,
 ) -> Result<Tagged, Problem> {
     suspended(&cluster, &who, &name, false).await
 }
@@ -260,8 +260,8 @@ pub(crate) struct RemovedTenantModel {
 pub(crate) async fn remove_tenant(
     State(cluster): State<Shared>,
     who: Who,
-    Named(name): Named<String>,
-    Asked(Force { force }): Asked<Force>,
+    PathParams(name): PathParams<String>,
+    QueryParams(Force { force }): QueryParams<Force>,
     headers: HeaderMap,
 ) -> Result<Json<RemovedTenantModel>, Problem> {
     let row = known(&cluster, &who, &name)?;
@@ -296,7 +296,7 @@ pub(crate) struct RenewedLoginModel {
 pub(crate) async fn renew_login(
     State(cluster): State<Shared>,
     who: Who,
-    Named(name): Named<String>,
+    PathParams(name): PathParams<String>,
 ) -> Result<Json<RenewedLoginModel>, Problem> {
     let row = known(&cluster, &who, &name)?;
     let renewed = cluster.administrator.renew_login(&row.name).await?;

@@ -15,7 +15,7 @@ use warploom_cli::usage::{Books, By, Label, Query, Used};
 use super::identity::visible;
 use crate::access::{Operation, Scope};
 use crate::cluster::{Cluster, Shared};
-use crate::http::extract::{Asked, Who};
+use crate::http::extract::{QueryParams, Who};
 use crate::prices::Prices;
 use crate::problem::Problem;
 
@@ -167,6 +167,8 @@ impl UsageQuery {
 
 /// Reads the books; whoever is of one tenant sees no share of all.
 async fn books(cluster: &Cluster, query: Query, who: &Who) -> Result<Books, Problem> {
+    // Whoever comes while others read waits.
+    let _place = cluster.readings.acquire().await;
     let mut books = cluster.administrator.books(query).await?;
     if who.0.scope(Operation::UsageRead) != Scope::All {
         books.all = books.sum().totals;
@@ -201,7 +203,7 @@ fn row(books: &Books, labels: &[Label], used: UsedModel) -> UsageRowModel {
 pub(crate) async fn usage(
     State(cluster): State<Shared>,
     who: Who,
-    Asked(asked): Asked<UsageQuery>,
+    QueryParams(asked): QueryParams<UsageQuery>,
 ) -> Result<Json<UsageModel>, Problem> {
     let books = books(&cluster, asked.read(&who)?, &who).await?;
     let prices = cluster.prices.as_ref();
@@ -247,7 +249,7 @@ fn csv(name: &'static str, text: String) -> Csv {
 pub(crate) async fn usage_csv(
     State(cluster): State<Shared>,
     who: Who,
-    Asked(asked): Asked<UsageQuery>,
+    QueryParams(asked): QueryParams<UsageQuery>,
 ) -> Result<Csv, Problem> {
     let query = asked.read(&who)?;
     let by = query.by.clone();
@@ -264,7 +266,7 @@ pub(crate) async fn usage_csv(
 pub(crate) async fn usage_focus(
     State(cluster): State<Shared>,
     who: Who,
-    Asked(asked): Asked<UsageQuery>,
+    QueryParams(asked): QueryParams<UsageQuery>,
 ) -> Result<Csv, Problem> {
     let query = Query {
         by: vec![By::Tenant, By::Day, By::Gpu],

@@ -1,0 +1,158 @@
+//! A controller among deaths: of the broker, of itself, of a token, of whoever asked.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Response;
+use serde_json::json;
+
+use super::interface::{Interface, cluster, of_role};
+use crate::cluster::{administrator, done, objects};
+use crate::loaded::{SOON, plan};
+
+/// Reads a stream until it has so many events with data, or ends; gives what was read and whether it ended.
+async fn read(response: &mut Response, events: usize, patience: Duration) -> (String, bool) {
+    let mut text = String::new();
+    let reads = async {
+        while text.matches("\ndata: ").count() < events {
+            match response.chunk().await {
+                Ok(Some(chunk)) => text += std::str::from_utf8(&chunk).expect("text"),
+                Ok(None) | Err(_) => return true,
+            }
+        }
+        false
+    };
+    let ended = tokio::time::timeout(patience, reads).await;
+    (text, ended.expect("it is told in time"))
+}
+
+/// The place of the last event in a text.
+fn last_id(text: &str) -> String {
+    let mut ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+    ids.next_back().expect("an event").to_owned()
+}
+
+#[tokio::test]
+async fn streams_and_lists_go_on_when_the_broker_comes_back() {
+    let mut loaded = cluster(&["chat", "train"], 1).await;
+    done(&loaded, &["cluster", "set", "standing=off"]);
+    let plans = ["chat", "train"].map(|tenant| plan(tenant, "search", 1));
+    loaded.work(&plans).await;
+    let operator = of_role(&loaded, "operator", None);
+    let order = "/api/v1/events/order";
+    let mut positions = operator.begin("GET", order, None).await;
+    let (before, _) = read(&mut positions, 50, SOON).await;
+    let mut state = operator.begin("GET", "/api/v1/events/state", None).await;
+    read(&mut state, 2, SOON).await;
+    loaded.demo.cluster.broker.kill().expect("it dies");
+    // Meanwhile nothing hangs: whoever asks hears that nobody answers.
+    let asked = Instant::now();
+    let alone = operator.get("/api/v1/cluster").await;
+    assert!(asked.elapsed() < SOON / 2, "{alone:?}");
+    assert!([401, 503].contains(&alone.status), "{alone:?}");
+    loaded.demo.cluster.broker.restart().expect("it is back");
+    loaded.progress(20, SOON).await;
+    // The same stream goes on, and none that begins behind what was had misses anything.
+    let (after, ended) = read(&mut positions, 50, SOON).await;
+    assert!(!ended, "{after}");
+    let behind = operator.with("last-event-id", &last_id(&before));
+    let mut again = behind.begin("GET", order, None).await;
+    assert_eq!(again.status(), 200);
+    let (heard, _) = read(&mut again, 50, SOON).await;
+    let ids = |text: &str| {
+        let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+        ids.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let both = ids(&after).len().min(ids(&heard).len());
+    assert!(both >= 50);
+    assert_eq!(ids(&after)[..both], ids(&heard)[..both]);
+    // And so do changes of tenants.
+    let made = operator
+        .send("POST", "/api/v1/tenants", json!({"name": "late"}))
+        .await;
+    made.is(201);
+    let told = async {
+        loop {
+            let (text, ended) = read(&mut state, 1, SOON).await;
+            assert!(!ended, "{text}");
+            if text.contains("\"late\"") {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(SOON, told).await.expect("it is told");
+    loaded.settle().await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_token_that_began_it() {
+    let loaded = cluster(&["chat"], 1).await;
+    let made = objects(&loaded, &["controller", "token", "create", "ci", "--json"]).remove(0);
+    let secret = made["secret"].as_str().expect("a secret");
+    let theirs = super::interface::nobody(&loaded).with_token(secret);
+    let mut status = theirs.begin("GET", "/api/v1/events/status", None).await;
+    let (_, ended) = read(&mut status, 2, SOON).await;
+    assert!(!ended);
+    let id = made["id"].as_str().expect("an id");
+    done(&loaded, &["controller", "token", "revoke", id]);
+    let (_, ended) = read(&mut status, 1_000, Duration::from_secs(30)).await;
+    assert!(ended, "whoever was revoked hears no more");
+}
+
+#[tokio::test]
+async fn what_was_asked_is_done_once_though_its_sender_left_and_a_controller_died() {
+    let mut loaded = cluster(&["chat"], 1).await;
+    let operator = of_role(&loaded, "operator", None);
+    let body = json!({"name": "batch", "priority": 3});
+    for round in 0..10 {
+        let key = operator.with("idempotency-key", &format!("round-{round}"));
+        // Whoever sends it leaves at once, or a little later.
+        let sent = key.send("POST", "/api/v1/tenants", body.clone());
+        drop(tokio::time::timeout(Duration::from_millis(round), sent).await);
+        let answer = answered(&key, &body).await;
+        assert_eq!(answer.0, 201, "{answer:?}");
+        operator
+            .ask("DELETE", "/api/v1/tenants/batch", None)
+            .await
+            .is(200);
+        // What is sent again is not done again.
+        assert_eq!(answered(&key, &body).await, answer);
+        assert_eq!(operator.get("/api/v1/tenants/batch").await.status, 404);
+    }
+    // A controller that dies is started again, and the next one knows the same.
+    loaded.demo.cluster.controllers[0]
+        .role
+        .kill()
+        .expect("it dies");
+    let patience = Instant::now();
+    while objects(&loaded, &["controller", "token", "list", "--json"]).is_empty()
+        || !loaded.demo.cluster.controllers[0].role.is_running()
+    {
+        loaded.demo.cluster.tend();
+        assert!(patience.elapsed() < SOON, "it is not started again");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let link = loaded
+        .wait("a link", SOON, |loaded| {
+            let output = administrator(loaded, &["controller", "link", "--json"]);
+            let text = String::from_utf8(output.stdout).ok()?;
+            let said: serde_json::Value = serde_json::from_str(&text).ok()?;
+            Some(said["link"].as_str()?.to_owned())
+        })
+        .await;
+    let url = link.split("/login").next().expect("an address").to_owned();
+    let there = operator.at(&url);
+    there.get("/api/v1/tenants/chat").await.is(200);
+}
+
+/// The answer to a request that may still be under way.
+async fn answered(key: &Interface, body: &serde_json::Value) -> (u16, String) {
+    let asked = Instant::now();
+    loop {
+        let answer = key.send("POST", "/api/v1/tenants", body.clone()).await;
+        if !(answer.status == 409 && answer.text.contains("is being done")) {
+            return (answer.status, answer.text);
+        }
+        assert!(asked.elapsed() < SOON, "{answer:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
