@@ -4,6 +4,7 @@
 //
 // Without --url a mock is started, and what changes something is tested too. The last line is JSON.
 import { mkdirSync } from "node:fs";
+import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
 import { files, Mock } from "./mock.mjs";
 import { breaches } from "./contract.mjs";
@@ -16,9 +17,22 @@ import { units } from "./units.mjs";
 import { violationsOf } from "./axe.mjs";
 import { admin } from "./admin.mjs";
 
-function valueOf(name, otherwise) {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? otherwise : process.argv[at + 1];
+const STEPS = ["units", "pictures", "axe", "shift", "keyboard", "states", "speed"];
+
+/** The arguments; what is none of them ends it with 2. */
+function asked() {
+  const text = { type: "string" };
+  try {
+    const options = { url: text, login: text, "admin-token": text, only: text, out: text };
+    const { values } = parseArgs({ options });
+    const steps = values.only?.split(",") ?? STEPS;
+    const unknown = steps.filter((step) => !STEPS.includes(step));
+    if (unknown.length) throw new Error(`${unknown.join(", ")}: there are ${STEPS.join(",")}`);
+    return { ...values, steps: new Set(steps) };
+  } catch (error) {
+    console.error(error.message);
+    process.exit(2);
+  }
 }
 
 const failures = [];
@@ -76,23 +90,21 @@ function sizes() {
 }
 
 async function main() {
-  const url = valueOf("url");
-  const out = valueOf("out", "out");
-  const steps = new Set(valueOf("only", "units,pictures,axe,shift,keyboard,states,speed").split(","));
+  const { url, out = "out", steps, login: link, "admin-token": token } = asked();
   mkdirSync(out, { recursive: true });
   const mock = url ? null : new Mock({ rate: 150, sessions: 40 });
   const base = url?.replace(/\/$/, "") ?? (await mock.start());
   const browser = await launch();
   const result = sizes();
   if (stale()) fail(stale());
-  if (valueOf("login")) await login(browser, valueOf("login"));
+  if (link) await login(browser, link);
   const pages = await pagesOf(browser, base);
   try {
     if (steps.has("units")) await units({ browser, base, fail });
     if (["pictures", "axe", "shift"].some((it) => steps.has(it))) await everyPage({ browser, base, pages, steps, out });
     if (steps.has("keyboard")) await walk({ browser, base, mock, pages, fail });
     if (steps.has("states") && mock) await states({ browser, fail, out });
-    if (steps.has("states")) await admin({ browser, base: url && base, token: valueOf("admin-token"), fail });
+    if (steps.has("states")) await admin({ browser, base: url && base, token, fail });
     if (steps.has("speed")) Object.assign(result, await speed({ browser, url, fail }));
   } finally {
     await browser.close();

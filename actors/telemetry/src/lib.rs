@@ -35,7 +35,7 @@ pub use meters::{
     Meters, TargetReading, TenantMemoryReading, TenantMeters, TenantReading, TenantSnapshot,
     UsageTotals, Verified,
 };
-pub use scrape::MetricsServer;
+pub use scrape::{MetricsServer, names_this_host};
 pub use settings::{Role, TelemetrySettings};
 pub use span::{Span, SpanName};
 pub use trail::{Trail, TrailMark};

@@ -133,7 +133,7 @@ async fn connection(stream: TcpStream, telemetry: Telemetry, at: SocketAddr) {
 fn answer<B>(request: &Request<B>, telemetry: &Telemetry, at: SocketAddr) -> Response<String> {
     let host = request.headers().get(HOST);
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if at.ip().is_loopback() && !is_local(host) {
+    if at.ip().is_loopback() && !names_this_host(host) {
         // A page elsewhere whose name leads here.
         return plain(
             StatusCode::FORBIDDEN,
@@ -163,8 +163,10 @@ fn plain(status: StatusCode, text: &str) -> Response<String> {
     response
 }
 
-/// Whether a `Host` names this host by an address, or as every host names itself.
-fn is_local(host: &str) -> bool {
+/// Whether a request's `Host` names this host by an address, or as every host names itself: a page elsewhere
+/// whose name leads here is told by it.
+#[must_use]
+pub fn names_this_host(host: &str) -> bool {
     let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let name = match host.rsplit_once(':') {
         Some((name, port)) if is_port(port) => name,
@@ -184,7 +186,7 @@ mod tests {
     #[test]
     fn names_of_this_host_are_told_from_others() {
         for host in ["localhost", "localhost:9464", "127.0.0.2:1", "[::1]:9464"] {
-            assert!(is_local(host), "{host}");
+            assert!(names_this_host(host), "{host}");
         }
         for host in [
             "",
@@ -192,7 +194,7 @@ mod tests {
             "10.0.0.1",
             "localhost.evil.example",
         ] {
-            assert!(!is_local(host), "{host}");
+            assert!(!names_this_host(host), "{host}");
         }
     }
 }

@@ -9,6 +9,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use telemetry::names_this_host;
 use warploom_cli::calendar::now_ms;
 
 use super::rules::{Need, Rules};
@@ -172,17 +173,6 @@ pub(crate) fn cookie_name(headers: &HeaderMap, uri: &Uri, secure: bool) -> Strin
     format!("wl-{}", port.unwrap_or(80))
 }
 
-/// Hosts by which a controller without https is called: a page elsewhere whose name leads here is none.
-fn is_local(host: &str) -> bool {
-    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
-        match port.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => name,
-            false => host,
-        }
-    });
-    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
-}
-
 /// What every answer carries, and the refusal of other names than this host's.
 pub(crate) async fn guard(State(cluster): State<Shared>, request: Request, next: Next) -> Response {
     let began = Instant::now();
@@ -193,12 +183,12 @@ pub(crate) async fn guard(State(cluster): State<Shared>, request: Request, next:
     };
     let host = request.headers().get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok());
-    let local = cluster.secure || host.is_some_and(is_local);
+    let local = cluster.secure || host.is_some_and(names_this_host);
     let mut response = match local {
         true => next.run(request).await,
         false => Problem::malformed(
             "the header Host names no address of this host: without controller.tls_cert the controller \
-             answers to localhost and 127.0.0.1 only",
+             answers to localhost and loopback addresses only",
         )
         .into_response(),
     };
@@ -267,27 +257,5 @@ mod tests {
         }
         let secure = secret(&request("cookie", &format!("__Host-wl={shown}")), true);
         assert_eq!(secure, Some((own, Means::Cookie)));
-    }
-
-    #[test]
-    fn names_of_this_host_are_told_from_others() {
-        for host in [
-            "localhost",
-            "localhost:7070",
-            "127.0.0.1:1",
-            "[::1]:7070",
-            "[::1]",
-        ] {
-            assert!(is_local(host), "{host}");
-        }
-        for host in [
-            "",
-            "evil.example",
-            "localhost.evil.example:7070",
-            "127.0.0.2",
-            "::1",
-        ] {
-            assert!(!is_local(host), "{host}");
-        }
     }
 }
