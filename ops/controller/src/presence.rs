@@ -71,7 +71,8 @@ impl Entry {
 
 /// The controllers that are there, the newest first.
 pub(crate) async fn all(access: &AccessStore) -> Result<Vec<Presence>, Problem> {
-    let mut all: Vec<Presence> = access.under(PREFIX).await?;
+    let all = access.under(PREFIX).await?.into_values();
+    let mut all: Vec<Presence> = all.collect();
     all.sort_by_key(|presence| std::cmp::Reverse(presence.since_ms));
     Ok(all)
 }

@@ -118,20 +118,7 @@ fn once(args: &TopArgs, sample: &Sample, json: bool) -> Result<()> {
         ]);
     }
     output::line(fitted(&table))?;
-    let mut table = headed("session | tenant | gpu | waits for | queued> | memory> | program");
-    for session in sessions {
-        let program = session.process.map(|it| format!("{} {}", it.name, it.pid));
-        table.add_row([
-            session.id.to_string(),
-            session.tenant.to_string(),
-            session.gpu.to_string(),
-            session.waits_for.name().to_owned(),
-            session.queued.to_string(),
-            session.held.map_or_else(|| "-".into(), size),
-            program.unwrap_or_default(),
-        ]);
-    }
-    output::line(fitted(&table))
+    output::line(fitted(&commands::session::table(&sessions)))
 }
 
 /// Keys, as they come; none once the terminal is gone.

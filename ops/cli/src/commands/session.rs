@@ -134,7 +134,8 @@ async fn end(id: SessionId, administrator: &Administrator, json: bool) -> Result
 }
 
 /// A row for each session.
-fn table(sessions: &[SessionRow]) -> Table {
+#[must_use]
+pub fn table(sessions: &[SessionRow]) -> Table {
     let mut table = headed(
         "session | tenant | gpu> | waits for | queued> | on device> | memory> | busy> | process",
     );

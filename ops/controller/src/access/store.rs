@@ -1,5 +1,6 @@
 //! Tokens, logins and answered requests, in the cluster's bucket for them: all that controllers know.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actors::storage::{Storage, Stored};
@@ -239,31 +240,28 @@ impl AccessStore {
         self.store.delete(key).await.map_err(failed)
     }
 
-    /// The values of all keys that begin like this.
-    pub(crate) async fn under<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<T>, Problem> {
+    /// The values of all keys that begin like this, by the rest of the key.
+    pub(crate) async fn under<T: DeserializeOwned>(
+        &self,
+        prefix: &str,
+    ) -> Result<BTreeMap<String, T>, Problem> {
         let keys = self.store.keys().await.map_err(failed)?;
         let keys: Vec<String> = keys.try_collect().await.map_err(failed)?;
-        let mut values = Vec::new();
-        for key in keys.iter().filter(|key| key.starts_with(prefix)) {
-            values.extend(self.read(key).await?.0);
+        let mut values = BTreeMap::new();
+        for key in keys {
+            let Some(rest) = key.strip_prefix(prefix) else {
+                continue;
+            };
+            // It may have gone since.
+            let value = self.read(&key).await?.0;
+            values.extend(value.map(|value| (rest.to_owned(), value)));
         }
         Ok(values)
     }
 
     /// All tokens by id.
-    pub(crate) async fn tokens(&self) -> Result<Vec<(String, TokenRecord)>, Problem> {
-        let keys = self.store.keys().await.map_err(failed)?;
-        let keys: Vec<String> = keys.try_collect().await.map_err(failed)?;
-        let mut tokens = Vec::new();
-        for key in keys {
-            let Some(id) = key.strip_prefix("token.") else {
-                continue;
-            };
-            let (record, _) = self.read(&key).await?;
-            tokens.extend(record.map(|record| (id.to_owned(), record)));
-        }
-        tokens.sort_by(|one, other| one.0.cmp(&other.0));
-        Ok(tokens)
+    pub(crate) async fn tokens(&self) -> Result<BTreeMap<String, TokenRecord>, Problem> {
+        self.under("token.").await
     }
 
     /// Removes a token; whether there was one.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{Epoch, GpuTail, GrantKind, Incarnation, SessionId, digest};
-use scheduler_leader_core::replay::{Gap, Replayed, ReplayedPosition, Tail, replay};
+use scheduler_leader_core::replay::{
+    Gap, Replay as FollowedRecord, Replayed, ReplayedPosition, Tail, replay,
+};
 
 use crate::check::{CheckResult, Keeping, Positions, UsageBlocks, Violation};
 use sim_cluster::Store;
@@ -71,6 +73,9 @@ pub(crate) fn check(
                 no_holes(&replayed, &finals)?;
                 named(&replayed)?;
             }
+            if whole {
+                followed(&blocks, &replayed)?;
+            }
             let lives = |incarnation| finals.iter().any(|(of, _)| *of == incarnation);
             let complete = whole && replayed.gaps == 0;
             usage.check(&blocks, |incarnation| complete && lives(incarnation))?;
@@ -86,6 +91,41 @@ pub(crate) fn check(
         Err(error) if whole => Err(Violation::new("I5", format!("replay: {error}"))),
         Err(_) => Ok(Replay::default()),
     }
+}
+
+/// Whoever follows the record block by block, and keeps nothing of it, is told of each position that ended,
+/// once and as it ended.
+fn followed(blocks: &[(Epoch, u64, Vec<u8>)], replayed: &Replayed) -> CheckResult {
+    let wrong = |why: String| Err(Violation::new("I5", format!("followed: {why}")));
+    let (mut follower, mut told) = (FollowedRecord::forgetful(), BTreeMap::new());
+    for (epoch, number, bytes) in blocks {
+        let added = follower.add(*epoch, *number, bytes);
+        let mut twice = None;
+        let advanced = added.and_then(|()| {
+            follower.advance(|row| {
+                let place = (row.incarnation, row.position);
+                if told.insert(place, row.end).is_some() {
+                    twice = Some(place);
+                }
+            })
+        });
+        if let Err(error) = advanced {
+            return wrong(error.to_string());
+        }
+        if let Some((incarnation, position)) = twice {
+            return wrong(format!("{incarnation} position {position} is told twice"));
+        }
+    }
+    for row in replayed.positions.iter().filter(|row| row.end.is_some()) {
+        let place = (row.incarnation, row.position);
+        if told.get(&place) != Some(&row.end) {
+            let (incarnation, position) = place;
+            return wrong(format!(
+                "{incarnation} position {position} is not told as it ended"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Of a worker that died, the last leader's inputs may have died, too: only what leads to a chain
