@@ -83,6 +83,7 @@ pub use launch_path::session_data::{
     ResultKind, Staged, Symbol, WorkerAck,
 };
 pub use launch_path::texture::{AddressMode, Channel, TEXTURE_BYTES, Texture, TextureShape};
+pub use launch_path::times::{DoneTimes, ReportTimes};
 pub use record::chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
 pub use record::kernel::{KernelRecord, Spread};
 pub use record::profile::ProfileHash;

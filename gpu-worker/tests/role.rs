@@ -46,6 +46,7 @@ async fn a_cpu_worker_serves_until_it_is_asked_to_leave() {
         epoch: 4,
         leader: LeaderId(4),
         after: None,
+        times: false,
     };
     let reply = leader
         .request(subjects.seal(worker), encode(&seal).into())

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use actix::dev::SendError;
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, WrapFuture};
@@ -77,12 +77,23 @@ pub(super) struct Leader {
     actions: Vec<Action>,
 }
 
+/// What the host's clock says, nanoseconds since 1970.
+fn since_1970() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
+}
+
 impl Leader {
     /// Starts the actor.
     pub(super) fn launch(parts: Parts) -> (Addr<Self>, Rc<Router>) {
         let context = Context::<Self>::new();
         let leader = context.address();
-        let core = Core::new(parts.config.clone(), parts.id);
+        let began = Instant::now();
+        let config = Config {
+            clock_zero: since_1970(),
+            ..parts.config.clone()
+        };
+        let core = Core::new(config, parts.id);
         let subjects = Subjects::new(&parts.config.cluster);
         let inbox = format!("{}.leader.{}.", subjects.cluster_inbox(), parts.id);
         let telemetry = parts.telemetry.clone();
@@ -90,7 +101,7 @@ impl Leader {
         let shared = Shared {
             cluster: parts.config.cluster,
             id: parts.id,
-            began: Instant::now(),
+            began,
             outgoing: BusPublisher::new(parts.client.clone()),
             telemetry: parts.telemetry,
         };

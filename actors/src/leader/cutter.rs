@@ -13,7 +13,7 @@ use scheduler_leader_core::replay::{Anchor, Replay};
 
 use super::gateway::Router;
 use crate::repeated::Repeated;
-use crate::storage::{Storage, Stored};
+use crate::storage::{EpochDays, Storage, Stored};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(2);
@@ -38,13 +38,17 @@ struct Found {
 /// The record as far as it was replayed.
 struct Reader {
     replay: Replay,
-    /// The next block.
+    /// The epoch whose blocks are read, 0 before the first.
+    epoch: Epoch,
+    /// Where its next block is at the earliest.
     next: u64,
-    /// Bytes of the blocks before.
+    /// Bytes of the blocks that were read.
     bytes: u64,
     /// The term whose blocks are read: where it begins.
     begins: Option<(Epoch, Begins)>,
     found: Vec<Found>,
+    /// What devices did, for the days' report.
+    days: EpochDays,
 }
 
 /// Where a term's blocks begin.
@@ -101,7 +105,7 @@ async fn look(
         Some(reader) => reader,
         None => Reader::start(&stream, subjects).await?,
     };
-    let cut = reader.reach(&stream, bytes, before).await?;
+    let cut = reader.reach((&stream, subjects), bytes, before).await?;
     if let Some(cut) = cut {
         reader.cut(storage, subjects, &stream, (cut, age)).await?;
     }
@@ -124,11 +128,13 @@ impl Reader {
     /// Begins at the first block there is, with the anchors that there are.
     async fn start(stream: &stream::Stream, subjects: &Subjects) -> Result<Self, String> {
         let mut reader = Self {
-            replay: Replay::forgetful(),
-            next: stream.cached_info().state.first_sequence,
+            replay: Replay::forgetful().explaining(),
+            epoch: 0,
+            next: 1,
             bytes: 0,
             begins: None,
             found: Vec::new(),
+            days: EpochDays::default(),
         };
         for message in read(stream, 0, Some(subjects.record(Anchor::EPOCH))).await? {
             let (epoch, number) = named(&message)?;
@@ -142,11 +148,10 @@ impl Reader {
     /// nothing was stored before then.
     async fn reach(
         &mut self,
-        stream: &stream::Stream,
+        (stream, subjects): (&stream::Stream, &Subjects),
         bytes: u64,
         before: u64,
     ) -> Result<Option<Found>, String> {
-        let last = stream.cached_info().state.last_sequence;
         let enough = |found: &Found| match bytes {
             0 => found.stored >= before,
             bytes => found.bytes >= bytes,
@@ -157,47 +162,62 @@ impl Reader {
                 let at = at.saturating_sub(usize::from(bytes == 0));
                 return Ok(self.found.drain(..=at).next_back());
             }
-            if self.next > last {
+            if !self.part(stream, subjects).await? {
                 // Nothing better is there yet.
                 let best = self.found.pop();
                 self.found.clear();
                 return Ok(best.filter(|_| bytes > 0));
             }
-            self.part(stream, last).await?;
         }
     }
 
-    /// Replays the next blocks.
-    async fn part(&mut self, stream: &stream::Stream, last: u64) -> Result<(), String> {
+    /// Replays the next blocks: all of an epoch before those of the next, wherever they lie. Whether there
+    /// were any.
+    async fn part(&mut self, stream: &stream::Stream, subjects: &Subjects) -> Result<bool, String> {
+        let mut messages = Vec::new();
+        if self.epoch > 0 {
+            messages = read_part(stream, self.next, subjects.record(self.epoch)).await?;
+        }
+        if messages.is_empty() {
+            let epochs = crate::storage::epochs(stream, subjects).await?;
+            let Some(epoch) = epochs.into_iter().find(|epoch| *epoch > self.epoch) else {
+                return Ok(false);
+            };
+            (self.epoch, self.next) = (epoch, 1);
+            return Ok(true);
+        }
         let mut part = Vec::new();
-        let mut size = 0;
-        for message in read_from(stream, self.next, last, PART).await? {
+        for message in messages {
             let info = message.info().map_err(|error| error.to_string())?;
             let (epoch, number) = named(&message)?;
             let at = Begins {
                 sequence: info.stream_sequence,
-                bytes: self.bytes + size,
+                bytes: self.bytes,
                 stored: u64::try_from(info.published.unix_timestamp()).unwrap_or(0),
             };
             self.next = info.stream_sequence + 1;
-            size += (message.payload.len() + 128) as u64;
+            self.bytes += (message.payload.len() + 128) as u64;
             part.push((epoch, number, message.payload.to_vec(), at));
         }
-        self.bytes += size;
-        if part.is_empty() {
-            self.next = last + 1;
-        }
+        self.replay_part(part).await?;
+        Ok(true)
+    }
+
+    /// Replays blocks, and finds the anchors that they lead to.
+    async fn replay_part(
+        &mut self,
+        part: Vec<(Epoch, u64, Vec<u8>, Begins)>,
+    ) -> Result<(), String> {
         let mut replay = std::mem::take(&mut self.replay);
         let mut begins = self.begins;
+        let mut days = std::mem::take(&mut self.days);
         let replayed = tokio::task::spawn_blocking(move || {
             let mut found = Vec::<Found>::new();
             for (epoch, number, bytes, at) in part {
                 replay.add(epoch, number, &bytes)?;
-                if number == Anchor::NUMBER {
-                    continue;
-                }
                 if begins.is_none_or(|(of, _)| of < epoch) {
                     begins = Some((epoch, at));
+                    days.begins(epoch, || replay.device_days());
                 }
                 replay.advance(|_| {})?;
                 if let (Some(anchor), Some((epoch, at))) = (replay.anchor(), begins)
@@ -212,13 +232,13 @@ impl Reader {
                     });
                 }
             }
-            Ok::<_, scheduler_leader_core::replay::ReplayError>((replay, begins, found))
+            Ok::<_, scheduler_leader_core::replay::ReplayError>((replay, begins, found, days))
         });
-        let (replay, begins, found) = replayed
+        let (replay, begins, found, days) = replayed
             .await
             .map_err(|error| error.to_string())?
             .map_err(|error| format!("it does not replay: {error}"))?;
-        (self.replay, self.begins) = (replay, begins);
+        (self.replay, self.begins, self.days) = (replay, begins, days);
         for found in found {
             let known = self.found.last().map(|last| last.anchor.epoch);
             if known.is_none_or(|known| known < found.anchor.epoch) {
@@ -251,7 +271,11 @@ impl Reader {
         if too_much(&info, age).is_none() {
             return Ok(());
         }
-        let purged = stream.purge().sequence(found.sequence).await;
+        let bucket = storage.bucket(Stored::Control).await;
+        let bucket = bucket.map_err(|error| error.to_string())?;
+        self.days.keep(&bucket, anchor.epoch).await?;
+        let before = first_of(stream, subjects, &found).await?;
+        let purged = stream.purge().sequence(before).await;
         purged.map_err(|error| error.to_string())?;
         let (epoch, positions) = (anchor.epoch, anchor.positions);
         tracing::info!(epoch, positions, "the record is cut off before this epoch");
@@ -264,6 +288,23 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// Where the first block is that is kept: of the epoch that was found, or of a later one that was stored ahead
+/// of it.
+async fn first_of(
+    stream: &stream::Stream,
+    subjects: &Subjects,
+    found: &Found,
+) -> Result<u64, String> {
+    let mut first = found.sequence;
+    let epochs = crate::storage::epochs(stream, subjects).await?;
+    for epoch in epochs.into_iter().filter(|it| *it > found.anchor.epoch) {
+        let subject = subjects.record(epoch);
+        let message = stream.get_first_raw_message_by_subject(subject, 1).await;
+        first = first.min(message.map_err(|error| error.to_string())?.sequence);
+    }
+    Ok(first)
 }
 
 /// What a block's message id names: `<epoch>.<leader>.<number>`.
@@ -286,24 +327,22 @@ async fn read(
     from: u64,
     subject: Option<String>,
 ) -> Result<Vec<jetstream::Message>, String> {
-    consume(stream, from, subject, u64::MAX, usize::MAX).await
+    consume(stream, from, subject, usize::MAX).await
 }
 
-/// The messages from a sequence on, through another, or until they are of so many bytes.
-async fn read_from(
+/// The messages of one subject from a sequence on, until they are of [`PART`] bytes.
+async fn read_part(
     stream: &stream::Stream,
     from: u64,
-    through: u64,
-    bytes: usize,
+    subject: String,
 ) -> Result<Vec<jetstream::Message>, String> {
-    consume(stream, from, None, through, bytes).await
+    consume(stream, from, Some(subject), PART).await
 }
 
 async fn consume(
     stream: &stream::Stream,
     from: u64,
     subject: Option<String>,
-    through: u64,
     bytes: usize,
 ) -> Result<Vec<jetstream::Message>, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
@@ -326,12 +365,6 @@ async fn consume(
         let message = message.ok_or("the record's stream ends early")?;
         let message = message.map_err(|error| text(&error))?;
         left -= 1;
-        if message
-            .info()
-            .is_ok_and(|info| info.stream_sequence > through)
-        {
-            break;
-        }
         size += message.payload.len();
         read.push(message);
     }

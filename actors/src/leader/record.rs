@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use actix::Recipient;
 use bus_schemas::subject::Subjects;
 use bus_schemas::{ClusterSettings, Epoch, LeaderId};
-use futures_util::TryStreamExt;
-use scheduler_leader_core::replay::Anchor;
 use scheduler_leader_core::{Unstored, UnstoredBlock};
 use tokio::sync::{Notify, Semaphore};
 
@@ -287,20 +285,8 @@ impl Appender {
         let Some(stream) = stream.map_err(|error| error.to_string())? else {
             return Ok(0);
         };
-        // By what is listed, which is known where messages cannot be read.
-        let epochs = stream.info_with_subjects(subjects.record_all()).await;
-        let mut epochs = epochs.map_err(|error| error.to_string())?;
-        let mut last = 0;
-        while let Some((subject, _)) = epochs.try_next().await.map_err(|error| error.to_string())? {
-            let epoch = subject.rsplit('.').next();
-            let epoch = epoch.and_then(|epoch| epoch.parse().ok());
-            // Anchors are among the blocks, and of no epoch.
-            last = epoch
-                .filter(|epoch| *epoch != Anchor::EPOCH)
-                .unwrap_or(0)
-                .max(last);
-        }
-        Ok(last)
+        let epochs = crate::storage::epochs(&stream, subjects).await?;
+        Ok(epochs.last().copied().unwrap_or(0))
     }
 }
 

@@ -7,6 +7,8 @@
 
 mod bounds;
 mod copies;
+mod device_days;
+mod epochs;
 mod refusals;
 mod room;
 mod store;
@@ -14,6 +16,9 @@ mod table;
 mod weights;
 
 pub use copies::{Copies, Copy};
+pub(crate) use device_days::EpochDays;
+pub use device_days::{StoredDay, stored_days};
+pub use epochs::epochs;
 pub(crate) use refusals::is_missing;
 pub use store::Storage;
 pub use table::{FAULT, RECORD_BYTES, Stored};

@@ -29,7 +29,7 @@ pub enum Stored {
     Usage,
     /// Bucket: what was measured of kernels.
     Kernels,
-    /// Bucket: tokens and logins of controllers.
+    /// Bucket: tokens and logins of controllers, and what devices did in the part of the record that was cut off.
     Control,
 }
 

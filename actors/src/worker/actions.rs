@@ -119,7 +119,7 @@ impl GpuWorker {
                 }
             }
             Action::SendDone(done) => {
-                let mut bytes = Vec::with_capacity(160 + 40 * done.reports.len());
+                let mut bytes = Vec::with_capacity(160 + 64 * done.reports.len());
                 done.encode_into(&mut bytes);
                 self.outgoing.publish(self.subjects.done.clone(), bytes);
             }

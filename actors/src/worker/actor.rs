@@ -209,6 +209,12 @@ impl GpuWorker {
         nanos(self.began)
     }
 
+    /// A moment, by the same clock.
+    pub(super) fn at(&self, moment: Instant) -> u64 {
+        let since = moment.saturating_duration_since(self.began);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// After whatever happened: hands over what waits, sets the timer, leaves if the sequencer said so.
     pub(super) fn settle(&mut self, ctx: &mut Context<Self>) {
         self.handle_dispatch(dispatch::Event::Changed);

@@ -85,6 +85,7 @@ impl GpuWorker {
         let event = CompletedEvent {
             position: completion.position,
             session: completion.session,
+            began: completion.began.map(|at| self.at(at)),
             device_ns: completion.device_ns,
             results: &sizes,
             declared,

@@ -125,6 +125,7 @@ mod tests {
                 epoch,
                 leader: LeaderId(2),
                 after: None,
+                times: true,
             };
             let to = subjects.seal(WORKER);
             client

@@ -132,6 +132,7 @@ impl DrivenWorker {
             epoch,
             leader: LeaderId(leader),
             after: None,
+            times: false,
         };
         let subject = self.subjects.seal(WORKER);
         let reply = self

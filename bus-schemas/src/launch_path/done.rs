@@ -207,6 +207,14 @@ pub struct Done<'a> {
     pub faults: Column<'a, FaultRow>,
     /// Their details, one after the other.
     pub details: &'a str,
+    /// [`crate::DoneTimes`] of the reports; empty where the leader has not asked for them, or is of a build
+    /// before, which knows of no such field.
+    #[serde(
+        default,
+        skip_serializing_if = "<[u8]>::is_empty",
+        with = "serde_bytes"
+    )]
+    pub times: &'a [u8],
 }
 
 impl Done<'_> {

@@ -11,3 +11,4 @@ pub(crate) mod op;
 pub(crate) mod ops;
 pub(crate) mod session_data;
 pub(crate) mod texture;
+pub(crate) mod times;

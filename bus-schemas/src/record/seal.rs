@@ -26,6 +26,9 @@ pub struct Seal {
     /// Leaders of before, which take no pages, say nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<GpuPosition>,
+    /// The leader wants the times of done reports; one of a build before does not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub times: bool,
 }
 
 impl Message for Seal {

@@ -50,6 +50,16 @@ macro_rules! for_every_message {
             )
         );
         $call!(
+            timed_done,
+            Done<'_>,
+            $crate::sample::timed_done(
+                &mut [Vec::new(), Vec::new(), Vec::new()],
+                &mut String::new(),
+                &$crate::sample::done_times()
+            )
+        );
+        $call!(timed_seal, Seal, $crate::sample::timed_seal());
+        $call!(
             admission_request,
             AdmissionRequest,
             $crate::sample::admission_request()

@@ -8,6 +8,7 @@ pub(crate) fn seal() -> Seal {
         epoch: 3,
         leader: LEADER,
         after: None,
+        times: false,
     }
 }
 
@@ -91,6 +92,41 @@ pub(crate) fn done<'a>(rows: &'a mut [Vec<u8>; 3], details: &'a mut String) -> D
         received: Column::pack(&[have], received),
         faults: Column::pack(&[FaultRow::of(&fault(), details)], faults),
         details,
+        times: &[],
+    }
+}
+
+/// The same with the times of its report.
+pub(crate) fn timed_done<'a>(
+    rows: &'a mut [Vec<u8>; 3],
+    details: &'a mut String,
+    times: &'a [u8],
+) -> Done<'a> {
+    Done {
+        times,
+        ..done(rows, details)
+    }
+}
+
+pub(crate) fn done_times() -> Vec<u8> {
+    let row = ReportTimes {
+        accepted: 1_000_000,
+        begun: 1_250_000,
+        lacked: 50_000,
+        started: 1_260_000,
+        ended: 1_281_000,
+    };
+    DoneTimes {
+        clock: 1_300_000,
+        rows: vec![row],
+    }
+    .encode()
+}
+
+pub(crate) fn timed_seal() -> Seal {
+    Seal {
+        times: true,
+        ..seal()
     }
 }
 

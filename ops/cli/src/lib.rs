@@ -26,3 +26,4 @@ pub mod telemetry;
 pub mod timeline;
 pub mod usage;
 pub mod weights;
+pub mod why;

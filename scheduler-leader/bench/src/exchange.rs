@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use bus_schemas::subject::{LeaderSubject, ToLeader};
 use bus_schemas::{
-    Chain, Column, CostClass, CostRun, Done, DoneReport, GrantBatch, Intent, KernelKey, Outcome,
-    WIRE_VERSION, decode, encode, limits,
+    Chain, Column, CostClass, CostRun, Done, DoneReport, DoneTimes, GrantBatch, Intent, KernelKey,
+    Outcome, ReportTimes, WIRE_VERSION, decode, encode, limits,
 };
 use scheduler_leader_core::Action;
 
 use crate::fleet::Fleet;
 use crate::load::{ANNOUNCED, KERNELS, incarnation};
 use crate::models::{Message, gpu_of};
+
+/// What the workers' clocks say, nanoseconds.
+const CLOCK: u64 = 1 << 50;
 
 impl Fleet {
     /// A session's next ops become a prepared intent.
@@ -44,6 +47,19 @@ impl Fleet {
     pub(crate) fn report(&mut self, gpu: usize) {
         let state = &mut self.gpus[gpu];
         let mut packed = Vec::new();
+        // As a worker says them, one behind the other.
+        let row = |ago: u64| ReportTimes {
+            accepted: CLOCK - ago * 1_000_000 - 900_000,
+            begun: CLOCK - ago * 1_000_000 - 500_000,
+            lacked: 0,
+            started: CLOCK - ago * 1_000_000 - 490_000,
+            ended: CLOCK - ago * 1_000_000,
+        };
+        let times = DoneTimes {
+            clock: CLOCK,
+            rows: (0..state.reports.len() as u64).rev().map(row).collect(),
+        };
+        let times = times.encode();
         let done = encode(&Done {
             v: WIRE_VERSION,
             epoch: self.leader.epoch().unwrap_or(0),
@@ -54,6 +70,7 @@ impl Fleet {
             received: Column::default(),
             faults: Column::default(),
             details: "",
+            times: &times,
         });
         self.grants += state.reports.len();
         self.total += state.reports.len() as u64;

@@ -8,6 +8,7 @@
 //!   tests drive it; the actix shell runs the same two cores as actors.
 //! * [`Unstored`]: the record's blocks that the broker has not stored, with every candidate.
 //! * [`replay`]: recomputes the order from recorded blocks.
+//! * [`why`]: what launches waited for and why devices were idle, from the same.
 
 // A panic ends the leader of a whole cluster: each place that could is named, with its reason.
 #![cfg_attr(
@@ -37,6 +38,7 @@ mod scheduler;
 mod slots;
 mod time;
 mod unstored;
+pub mod why;
 
 pub use effect::{Effect, EndCause, TenantShare};
 pub use input::{Input, Profile, Rows, Takeover, WorkerReport};

@@ -2,9 +2,10 @@
 
 use bus_schemas::subject::{Admin, Subjects, ToLeader};
 use bus_schemas::{
-    Chain, Code, Column, Done, DoneReport, Failure, Grant, GrantKind, Incarnation, LeaderId,
-    Outcome, SealAnswer, SealPage, SealReply, SealedGrant, SealedName, SealedSession, SessionFault,
-    SessionId, Tenant, TenantSettings, WIRE_VERSION, Window, WorkerBeat, encode, limits,
+    Chain, Code, Column, Done, DoneReport, DoneTimes, Failure, Grant, GrantKind, Incarnation,
+    LeaderId, Outcome, ReportTimes, SealAnswer, SealPage, SealReply, SealedGrant, SealedName,
+    SealedSession, SessionFault, SessionId, Tenant, TenantSettings, WIRE_VERSION, Window,
+    WorkerBeat, encode, limits,
 };
 use proptest::prelude::*;
 use scheduler_leader_core::{Action, Config, Event, LeaderNode, StateSnapshot};
@@ -330,6 +331,19 @@ fn report(position: u64, session: u64, received: u64, outcome: Outcome) -> DoneR
 
 fn done(epoch: u64, accepted: u64, first: u64, reports: &[DoneReport]) -> Vec<u8> {
     let (mut packed, mut none) = (Vec::new(), Vec::new());
+    // Sense where the position is even, else nonsense.
+    let row = ReportTimes {
+        ended: accepted,
+        ..ReportTimes::default()
+    };
+    let times = match accepted % 2 {
+        0 => DoneTimes {
+            clock: epoch,
+            rows: vec![row; reports.len()],
+        }
+        .encode(),
+        _ => vec![0xd9; (accepted % 97) as usize],
+    };
     encode(&Done {
         v: WIRE_VERSION,
         epoch,
@@ -340,5 +354,6 @@ fn done(epoch: u64, accepted: u64, first: u64, reports: &[DoneReport]) -> Vec<u8
         received: Column::pack(&[], &mut none),
         faults: Column::default(),
         details: "",
+        times: &times,
     })
 }

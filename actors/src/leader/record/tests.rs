@@ -1,4 +1,5 @@
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use scheduler_leader_core::replay::Anchor;
 use test_cluster::TestBroker;
 
 use super::*;

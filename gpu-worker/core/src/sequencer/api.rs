@@ -10,6 +10,7 @@ use bus_schemas::{
 
 use super::images::ImageState;
 use super::messages::{AckMessage, DoneMessage};
+use crate::Nanos;
 
 /// The worker's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +170,8 @@ pub struct CompletedEvent<'a> {
     pub position: GpuPosition,
     /// Its session.
     pub session: SessionId,
+    /// When its first op began, where the device knows.
+    pub began: Option<Nanos>,
     /// Device nanoseconds it took.
     pub device_ns: u64,
     /// Bytes of each result, in op order.

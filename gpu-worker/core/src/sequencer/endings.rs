@@ -3,7 +3,7 @@
 use bus_schemas::{DoneReport, Failure, GpuPosition, Grant, GrantKind, Outcome, SessionId};
 
 use super::lanes::Lane;
-use super::pending::Ending;
+use super::pending::{Begun, Ending};
 use super::session::{Phase, Session};
 use super::{Action, CompletedEvent, Sequencer, Settled};
 use crate::Nanos;
@@ -20,18 +20,19 @@ impl Sequencer {
         ending: Ending,
         actions: &mut Vec<Action>,
     ) {
-        let Some(grant) = self.pending.end(position) else {
+        let Some((grant, begun)) = self.pending.end(position) else {
             return;
         };
         let session = self.sessions.get(&grant.session);
-        self.reports.push(DoneReport {
+        let report = DoneReport {
             position,
             session: grant.session,
             measured: ending.measured,
             received: session.map_or(0, |session| session.received),
             outcome: ending.outcome,
             declared: 0,
-        });
+        };
+        self.reports.push(report, begun.until(ending.started, now));
         let gone = self.gone.get(&grant.session);
         actions.push(Action::Settled(Settled {
             position,
@@ -59,13 +60,14 @@ impl Sequencer {
         running.then_some(accepted.grant)
     }
 
-    /// What has completed, as a grant of just that: a slice, or a part of a standing grant.
-    fn completed_grant(&mut self, completed: &CompletedEvent<'_>) -> Option<Grant> {
+    /// What has completed, as a grant of just that: a slice, or a part of a standing grant, with when that
+    /// began.
+    fn completed_grant(&mut self, completed: &CompletedEvent<'_>) -> Option<(Grant, Begun)> {
         let grant = self
             .running_grant(completed.position)
             .filter(|grant| grant.session == completed.session)?;
         match grant.kind {
-            GrantKind::Run => Some(grant),
+            GrantKind::Run => Some((grant, Begun::default())),
             GrantKind::Standing => {
                 let standing = self.standings.get_mut(&completed.position)?;
                 standing.take_part(&grant)
@@ -80,7 +82,7 @@ impl Sequencer {
         completed: &CompletedEvent<'_>,
         actions: &mut Vec<Action>,
     ) {
-        let Some(grant) = self.completed_grant(completed) else {
+        let Some((grant, begun)) = self.completed_grant(completed) else {
             return;
         };
         let Some(session) = self.sessions.get_mut(&grant.session) else {
@@ -114,9 +116,12 @@ impl Sequencer {
             last,
             outcome,
             failed: completed.fault.is_some() && !skipped,
+            started: completed.began,
         };
         match grant.kind {
-            GrantKind::Standing => self.part_ended(now, completed, (&grant, ending), actions),
+            GrantKind::Standing => {
+                self.part_ended(now, completed, (&grant, begun, ending), actions)
+            }
             _ => self.settle(now, completed.position, ending, actions),
         }
         if let (Some((op, failure)), false) = (completed.fault, skipped) {

@@ -1,7 +1,7 @@
 //! Messages of leaders (grant batches, the end) and the reports to them.
 
 use bus_schemas::{
-    Epoch, GrantBatch, LeaderId, Leave, Lost, Outcome, Received, Refusal, SealedGrant,
+    DoneTimes, Epoch, GrantBatch, LeaderId, Leave, Lost, Outcome, Received, Refusal, SealedGrant,
     SessionFault, SessionId, WIRE_VERSION, invariant,
 };
 
@@ -200,9 +200,9 @@ impl Sequencer {
             self.report_wanted = None;
             self.report_now = false;
             self.reported_at = now;
-            self.send_done(actions);
+            self.send_done(now, actions);
             while self.reports.unsent() > 0 {
-                self.send_done(actions);
+                self.send_done(now, actions);
             }
         }
         if self.repeat_at.is_none() && self.has_unanswered() {
@@ -266,8 +266,10 @@ impl Sequencer {
         }
     }
 
-    fn send_done(&mut self, actions: &mut Vec<Action>) {
-        let (first, reports) = self.reports.take();
+    fn send_done(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        let (first, reports, rows) = self.reports.take();
+        let timed = self.timed && !rows.is_empty();
+        let times = timed.then_some(DoneTimes { clock: now, rows });
         let sessions = &self.sessions;
         let received = self.doubted.iter().filter_map(|session| {
             Some(Received {
@@ -284,6 +286,7 @@ impl Sequencer {
             reports,
             received,
             faults: self.faults(FAULTS),
+            times,
         }));
     }
 

@@ -1,8 +1,8 @@
 //! Messages of the sequencer to leaders and clients, and how they are encoded.
 
 use bus_schemas::{
-    Chain, Column, Done, DoneReport, Epoch, Failure, FaultRow, GpuPosition, HeldChunks, LeaderId,
-    OpNumber, Prepared, Received, RefusedImage, SessionFault, SessionId, Staged, Tenant,
+    Chain, Column, Done, DoneReport, DoneTimes, Epoch, Failure, FaultRow, GpuPosition, HeldChunks,
+    LeaderId, OpNumber, Prepared, Received, RefusedImage, SessionFault, SessionId, Staged, Tenant,
     WIRE_VERSION, WorkerAck, encode_into,
 };
 
@@ -23,6 +23,8 @@ pub struct DoneMessage {
     pub received: Vec<Received>,
     /// See [`Done::faults`].
     pub faults: Vec<SessionFault>,
+    /// See [`Done::times`]; none where the leader has not asked for them.
+    pub times: Option<DoneTimes>,
 }
 
 impl DoneMessage {
@@ -35,6 +37,8 @@ impl DoneMessage {
             .iter()
             .map(|fault| FaultRow::of(fault, &mut details))
             .collect();
+        let times = self.times.as_ref().map(DoneTimes::encode);
+        let times = times.unwrap_or_default();
         let message = Done {
             v: WIRE_VERSION,
             epoch: self.epoch,
@@ -45,6 +49,7 @@ impl DoneMessage {
             received: Column::pack(&self.received, &mut received),
             faults: Column::pack(&rows, &mut faults),
             details: &details,
+            times: &times,
         };
         encode_into(&message, out);
     }

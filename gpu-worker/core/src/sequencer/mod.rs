@@ -116,6 +116,8 @@ pub struct Sequencer {
     staged: Staged,
 
     reports: Reports,
+    /// The leader that is obeyed wants their times.
+    timed: bool,
     /// Since when there is something to report to the leader.
     report_wanted: Option<Nanos>,
     report_now: bool,
@@ -171,6 +173,7 @@ impl Sequencer {
             pending_bytes: 0,
             staged: Staged::default(),
             reports: Reports::default(),
+            timed: false,
             report_wanted: None,
             report_now: false,
             reported_at: 0,

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{GpuPosition, Grant, OpNumber, Outcome, SealedGrant, Tenant, invariant};
+use bus_schemas::{
+    GpuPosition, Grant, OpNumber, Outcome, ReportTimes, SealedGrant, Tenant, invariant,
+};
 
 use crate::Nanos;
 
@@ -12,6 +14,30 @@ pub(super) struct Accepted {
     pub(super) position: GpuPosition,
     pub(super) grant: Grant,
     pub(super) ended: bool,
+    pub(super) times: Begun,
+}
+
+/// When a position got how far, until its work is on the device.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Begun {
+    pub(super) accepted: Nanos,
+    pub(super) at: Nanos,
+    /// How long it was the head and lacked its ops.
+    pub(super) lacked: Nanos,
+}
+
+impl Begun {
+    /// All of it, once the work has ended. `started` is as the device says, where it does.
+    pub(super) fn until(self, started: Option<Nanos>, ended: Nanos) -> ReportTimes {
+        let begun = self.at.clamp(self.accepted, ended.max(self.accepted));
+        ReportTimes {
+            accepted: self.accepted,
+            begun,
+            lacked: self.lacked,
+            started: started.unwrap_or(begun).clamp(begun, ended.max(begun)),
+            ended,
+        }
+    }
 }
 
 /// Accepted positions from the first that has not ended on, without gaps, and behind them an open
@@ -29,6 +55,11 @@ impl Pending {
         self.0.get(self.index(position)?)
     }
 
+    pub(super) fn get_mut(&mut self, position: GpuPosition) -> Option<&mut Accepted> {
+        let index = self.index(position)?;
+        self.0.get_mut(index)
+    }
+
     pub(super) fn last_mut(&mut self) -> Option<&mut Accepted> {
         self.0.back_mut()
     }
@@ -44,14 +75,14 @@ impl Pending {
         self.0.push_back(accepted);
     }
 
-    /// A position has ended: gives its grant, if it is here.
-    pub(super) fn end(&mut self, position: GpuPosition) -> Option<Grant> {
+    /// A position has ended: gives its grant, if it is here, and when it began.
+    pub(super) fn end(&mut self, position: GpuPosition) -> Option<(Grant, Begun)> {
         let index = self.index(position)?;
         let accepted = self.0.get_mut(index)?;
         accepted.ended = true;
-        let grant = accepted.grant;
+        let ended = (accepted.grant, accepted.times);
         while self.0.pop_front_if(|accepted| accepted.ended).is_some() {}
-        Some(grant)
+        Some(ended)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Accepted> {
@@ -83,6 +114,8 @@ pub(super) struct Ending {
     pub(super) last: OpNumber,
     pub(super) outcome: Outcome,
     pub(super) failed: bool,
+    /// When it began on the device, where the device says so.
+    pub(super) started: Option<Nanos>,
 }
 
 impl Ending {
@@ -93,6 +126,7 @@ impl Ending {
             last,
             outcome,
             failed: false,
+            started: None,
         }
     }
 }
@@ -103,6 +137,7 @@ pub(super) struct Part {
     pub(super) first: OpNumber,
     pub(super) last: OpNumber,
     pub(super) cost: u64,
+    pub(super) times: Begun,
 }
 
 /// A standing grant that has not ended.
@@ -120,6 +155,8 @@ pub(super) struct Standing {
     pub(super) parts: VecDeque<Part>,
     /// Since when it waits for an image.
     pub(super) waits: Option<Nanos>,
+    /// Since when ops are there that have not begun.
+    pub(super) arrived: Option<Nanos>,
 }
 
 impl Standing {
@@ -129,14 +166,15 @@ impl Standing {
         costs.fold(0, u64::saturating_add)
     }
 
-    /// The part that has completed, as a grant of its own.
-    pub(super) fn take_part(&mut self, grant: &Grant) -> Option<Grant> {
-        let Part { first, last, cost } = self.parts.pop_front()?;
-        Some(Grant {
-            first,
-            last,
-            cost,
+    /// The part that has completed, as a grant of its own, and when it began.
+    pub(super) fn take_part(&mut self, grant: &Grant) -> Option<(Grant, Begun)> {
+        let part = self.parts.pop_front()?;
+        let grant = Grant {
+            first: part.first,
+            last: part.last,
+            cost: part.cost,
             ..*grant
-        })
+        };
+        Some((grant, part.times))
     }
 }

@@ -6,7 +6,7 @@ use bus_schemas::{
 };
 
 use super::lanes::Lane;
-use super::pending::{Accepted, Ending, KeptGrant};
+use super::pending::{Accepted, Begun, Ending, KeptGrant};
 use super::session::{Doubt, Phase, Session, Stall};
 use super::{Action, OpenAction, Sequencer, StartAction};
 use crate::Nanos;
@@ -91,6 +91,10 @@ impl Sequencer {
             position,
             grant,
             ended: false,
+            times: Begun {
+                accepted: now,
+                ..Begun::default()
+            },
         });
         match grant.kind {
             GrantKind::Standing => self.stand(position, &grant, (tenant, ordinal)),
@@ -183,27 +187,29 @@ impl Sequencer {
                 Head::Wait => break,
                 Head::Fail(failure) => {
                     self.fail(now, grant.session, grant.first, failure, actions);
-                    continue;
                 }
                 Head::Start => {
-                    self.pass(position, &grant);
+                    self.pass(now, position, &grant);
                     self.begin(now, position, &grant, actions);
                 }
                 Head::End(outcome) => {
-                    self.pass(position, &grant);
+                    self.pass(now, position, &grant);
                     if outcome == Outcome::Void {
                         self.doubt(now, &grant);
                     }
                     self.settle(now, position, Ending::plain(grant.last, outcome), actions);
                 }
             }
-            self.waiting = None;
         }
         self.run_standing(now, actions);
     }
 
     /// The head has begun, or ended without.
-    fn pass(&mut self, position: GpuPosition, grant: &Grant) {
+    fn pass(&mut self, now: Nanos, position: GpuPosition, grant: &Grant) {
+        self.waits_no_more(now, position);
+        if let Some(accepted) = self.pending.get_mut(position) {
+            accepted.times.at = now;
+        }
         let begun = self.begun;
         invariant!(
             I2,
@@ -219,6 +225,17 @@ impl Sequencer {
         (self.begun, self.begun_epoch) = (position, epoch);
         if grant.kind != GrantKind::Standing {
             self.waiting_at[Lane::of(grant)] -= 1;
+        }
+    }
+
+    /// What the head waited for has come, or is not waited for any more.
+    fn waits_no_more(&mut self, now: Nanos, position: GpuPosition) {
+        if let Some((head, since)) = self.waiting.take()
+            && head == position
+            && let Some(accepted) = self.pending.get_mut(position)
+        {
+            let lacked = &mut accepted.times.lacked;
+            *lacked = lacked.saturating_add(now.saturating_sub(since));
         }
     }
 
@@ -248,7 +265,7 @@ impl Sequencer {
         }
         let received = session.received >= grant.last;
         if received && session.has_room(grant.last, &self.config) {
-            self.waiting = None;
+            self.waits_no_more(now, position);
             return match self.has_depth(grant) {
                 true => Head::Start,
                 false => Head::Wait,

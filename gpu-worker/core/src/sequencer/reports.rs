@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{DoneReport, GpuPosition, Outcome, limits};
+use bus_schemas::{DoneReport, GpuPosition, Outcome, ReportTimes, limits};
 
 /// Reports that are not acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
-    kept: VecDeque<DoneReport>,
+    kept: VecDeque<(DoneReport, ReportTimes)>,
     /// Number of the last report forgotten.
     forgotten: u64,
     /// Number of the last report sent.
@@ -20,8 +20,8 @@ impl Reports {
         self.forgotten + self.kept.len() as u64
     }
 
-    pub(super) fn push(&mut self, report: DoneReport) {
-        self.kept.push_back(report);
+    pub(super) fn push(&mut self, report: DoneReport, times: ReportTimes) {
+        self.kept.push_back((report, times));
     }
 
     /// Number of the last report acknowledged.
@@ -37,7 +37,13 @@ impl Reports {
     /// Whether what was never sent is a few slices that ran for at most `most` nanoseconds together.
     pub(super) fn are_little(&self, most: u64) -> bool {
         let unsent = self.unsent() as usize;
-        let last = || self.kept.iter().rev().take(unsent);
+        let last = || {
+            self.kept
+                .iter()
+                .rev()
+                .take(unsent)
+                .map(|(report, _)| report)
+        };
         let ran = |report: &DoneReport| {
             matches!(report.outcome, Outcome::Ran | Outcome::Part) && report.measured > 0
         };
@@ -49,7 +55,7 @@ impl Reports {
     /// Whether all that was never sent is of this position, with this outcome.
     pub(super) fn are_of(&self, position: GpuPosition, outcome: Outcome) -> bool {
         let mut unsent = self.kept.iter().rev().take(self.unsent() as usize);
-        unsent.all(|report| report.position == position && report.outcome == outcome)
+        unsent.all(|(report, _)| report.position == position && report.outcome == outcome)
     }
 
     /// Whether a report that was sent is not acknowledged.
@@ -79,18 +85,13 @@ impl Reports {
         self.sent = self.forgotten;
     }
 
-    /// The next reports to send, at most a message's worth: number of the first, and they.
-    pub(super) fn take(&mut self) -> (u64, Vec<DoneReport>) {
+    /// The next reports to send, at most a message's worth: number of the first, they, and their times.
+    pub(super) fn take(&mut self) -> (u64, Vec<DoneReport>, Vec<ReportTimes>) {
         let first = self.sent + 1;
         let skip = (self.sent - self.forgotten) as usize;
-        let reports: Vec<_> = self
-            .kept
-            .iter()
-            .skip(skip)
-            .take(limits::DONE_REPORTS)
-            .copied()
-            .collect();
+        let next = self.kept.iter().skip(skip).take(limits::DONE_REPORTS);
+        let (reports, times): (Vec<_>, Vec<_>) = next.copied().unzip();
         self.sent += reports.len() as u64;
-        (first, reports)
+        (first, reports, times)
     }
 }

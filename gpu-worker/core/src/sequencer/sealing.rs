@@ -56,6 +56,7 @@ impl Sequencer {
         invariant!(I3, next > before, "epoch {next} is obeyed after {before}");
         self.epoch = seal.epoch;
         self.leader = seal.leader;
+        self.timed = seal.times;
         self.ahead.clear();
         self.recorded = 0;
         self.noted = false;

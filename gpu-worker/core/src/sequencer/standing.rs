@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{DoneReport, GpuPosition, Grant, GrantKind, Outcome, SessionId, Tenant, fold};
+use bus_schemas::{
+    DoneReport, GpuPosition, Grant, GrantKind, Outcome, ReportTimes, SessionId, Tenant, fold,
+};
 
 use super::course::Course;
 use super::lanes::Lane;
-use super::pending::{Accepted, Ending, Part, Standing};
+use super::pending::{Accepted, Begun, Ending, Part, Standing};
 use super::{Action, CompletedEvent, Sequencer};
 use crate::Nanos;
 
@@ -37,15 +39,22 @@ impl Sequencer {
             skipped: false,
             parts: VecDeque::new(),
             waits: None,
+            arrived: None,
         };
         self.standings.insert(position, standing);
         self.open = Some(position);
         // The leader need not send it again.
-        self.report(position, Outcome::Part, 0);
+        self.report(position, Outcome::Part, 0, ReportTimes::default());
     }
 
     /// Reports how a standing grant goes on.
-    fn report(&mut self, position: GpuPosition, outcome: Outcome, measured: u64) {
+    fn report(
+        &mut self,
+        position: GpuPosition,
+        outcome: Outcome,
+        measured: u64,
+        times: ReportTimes,
+    ) {
         let Some(standing) = self.standings.get(&position) else {
             return;
         };
@@ -55,14 +64,15 @@ impl Sequencer {
             Outcome::Closed => (standing.grant.first, standing.started, 0),
             _ => (measured, course.through, fold(course.declared)),
         };
-        self.reports.push(DoneReport {
+        let report = DoneReport {
             position,
             session: standing.grant.session,
             measured,
             received,
             outcome,
             declared,
-        });
+        };
+        self.reports.push(report, times);
     }
 
     /// Starts what has come for the open standing grant, once all before it has begun.
@@ -70,6 +80,7 @@ impl Sequencer {
         let Some(position) = self.open.filter(|position| *position <= self.begun) else {
             return;
         };
+        self.note_arrival(now, position);
         while self.standing_depth(position) < self.config.depth_max
             && let Some(standing) = self.standings.get_mut(&position)
             && let Some(session) = self.sessions.get_mut(&standing.grant.session)
@@ -94,7 +105,15 @@ impl Sequencer {
                 first: standing.started + 1,
                 last,
                 cost: session.course.pace.saturating_mul(last - standing.started),
+                times: Begun {
+                    accepted: standing.arrived.take().unwrap_or(now),
+                    at: now,
+                    lacked: 0,
+                },
             };
+            if session.received > last {
+                standing.arrived = Some(part.times.accepted);
+            }
             session.course.held = session.course.held.saturating_add(part.cost);
             standing.parts.push_back(part);
             standing.started = last;
@@ -105,6 +124,16 @@ impl Sequencer {
                 ..standing.grant
             };
             self.start(position, &grant, None, actions);
+        }
+    }
+
+    /// Notes since when there are ops to start.
+    fn note_arrival(&mut self, now: Nanos, position: GpuPosition) {
+        if let Some(standing) = self.standings.get_mut(&position)
+            && let Some(session) = self.sessions.get(&standing.grant.session)
+            && session.received > standing.started
+        {
+            standing.arrived.get_or_insert(now);
         }
     }
 
@@ -136,7 +165,7 @@ impl Sequencer {
         &mut self,
         now: Nanos,
         completed: &CompletedEvent<'_>,
-        (part, ending): (&Grant, Ending),
+        (part, begun, ending): (&Grant, Begun, Ending),
         actions: &mut Vec<Action>,
     ) {
         let position = completed.position;
@@ -156,7 +185,8 @@ impl Sequencer {
             standing.failed = Some(ending.last);
         }
         standing.skipped |= ending.outcome == Outcome::Gone;
-        self.report(position, Outcome::Part, ending.measured);
+        let times = begun.until(ending.started, now);
+        self.report(position, Outcome::Part, ending.measured, times);
         self.report_soon(now);
         self.end_standing(now, part.session, actions);
     }
@@ -179,7 +209,7 @@ impl Sequencer {
             accepted.grant.last = grant.last;
         }
         self.enter(position, &grant, (&tenant, ordinal));
-        self.report(position, Outcome::Closed, 0);
+        self.report(position, Outcome::Closed, 0, ReportTimes::default());
         self.closings.push_back((position, self.reports.made()));
         self.report_soon(now);
         self.report_now = true;
@@ -209,6 +239,7 @@ impl Sequencer {
                     None if standing.skipped => Outcome::Gone,
                     _ => Outcome::Ran,
                 },
+                started: None,
                 failed: standing.failed.is_some(),
             };
             self.standings.remove(&position);

@@ -105,6 +105,7 @@ impl Bench {
             epoch,
             leader: LeaderId(leader),
             after,
+            times: true,
         };
         let actions = self.tell(Event::Seal(&seal));
         let reply = actions.into_iter().find_map(|action| match action {
@@ -207,6 +208,7 @@ impl Bench {
         self.tell(Event::Completed(CompletedEvent {
             position: start.position,
             session: start.session,
+            began: None,
             device_ns: self.device_ns,
             results,
             declared,

@@ -20,6 +20,7 @@ fn a_fault_ends_the_session_and_is_told_until_it_is_closed() {
         Event::Completed(CompletedEvent {
             position: start.position,
             session: start.session,
+            began: None,
             device_ns: 5,
             results: &[],
             declared: 0,

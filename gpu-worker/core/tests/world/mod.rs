@@ -157,6 +157,7 @@ impl World {
                 epoch: leader.epoch,
                 leader: leader.id,
                 after: None,
+                times: true,
             };
             return self.bus.push(Message::Seal(seal));
         }
@@ -342,6 +343,7 @@ impl World {
         self.tell(Event::Completed(CompletedEvent {
             position,
             session: SessionId(session),
+            began: None,
             device_ns: 1_000,
             results: if fails { &[] } else { &result },
             declared: 0,

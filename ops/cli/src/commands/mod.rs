@@ -16,6 +16,7 @@ pub mod tenant;
 pub mod up;
 pub mod usage;
 pub mod weights;
+pub mod why;
 pub mod worker;
 
 use std::future::Future;
@@ -63,6 +64,8 @@ pub enum Command {
     Weights(weights::WeightsCommand),
     /// Shows leader, workers and tenants
     Status(status::StatusArgs),
+    /// Says what launches waited for, and why devices were idle
+    Why(why::WhyArgs),
     /// Recomputes the launch order from the record and compares digests
     Replay(replay::ReplayArgs),
     /// Shows, exports, verifies, compares and draws launch orders; holds grants back
@@ -103,6 +106,7 @@ pub fn run(command: &Command, global: &Global) -> Result<ExitCode> {
         Command::Usage(args) => block_on(usage::usage(args, settings, json)),
         Command::Weights(command) => block_on(weights::weights(command, settings, json)),
         Command::Status(args) => block_on(status::status(args, settings, json)),
+        Command::Why(args) => block_on(why::why(args, settings, json)),
         Command::Replay(args) => block_on(replay::replay(args, settings, json)),
         Command::Order(command) => block_on(order::order(command, settings, json)),
     };

@@ -23,7 +23,9 @@ pub use file::{is_record, read, write};
 pub use listing::{Format, read_listing, write_listing};
 pub use model::{Block, Record, whole};
 pub use row::{PositionRow, rows};
-pub use stream::{Followed, follow, of_cluster, scan, stream_blocks};
+pub use stream::{
+    Followed, follow, follow_explained, of_cluster, scan, scan_explained, stream_blocks,
+};
 
 use crate::admin::Administrator;
 use crate::settings::Settings;

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use bus_schemas::{Epoch, GpuTail, Incarnation};
-use scheduler_leader_core::replay::{self, Anchor, Replayed};
+use scheduler_leader_core::replay::{self, Anchor, Replay, Replayed, ReplayedPosition};
+use scheduler_leader_core::why::DeviceDay;
 
 /// A block of the record: epoch, number, bytes.
 pub type Block = (Epoch, u64, Vec<u8>);
@@ -37,6 +38,26 @@ impl Record {
     /// When the anchor cannot be read.
     pub fn anchor(&self) -> Result<Option<Anchor>> {
         replay::beginning(&self.blocks).context("E-REPLAY: the record's anchor")
+    }
+
+    /// Recomputes the order, tells of each position that ended with what it waited for, and gives what the
+    /// devices did.
+    ///
+    /// # Errors
+    /// When it does not replay.
+    pub fn explain(&self, mut tell: impl FnMut(ReplayedPosition)) -> Result<Vec<DeviceDay>> {
+        let mut blocks: Vec<&Block> = self.blocks.iter().collect();
+        blocks.sort_by_key(|(epoch, number, _)| (*number != Anchor::NUMBER, *epoch, *number));
+        let mut replay = Replay::forgetful().explaining();
+        let wrong = "E-REPLAY: the record does not replay";
+        // An epoch at a time: no more than its blocks is kept of what is replayed.
+        for epoch in blocks.chunk_by(|one, other| one.0 == other.0 || other.1 == Anchor::NUMBER) {
+            for (epoch, number, bytes) in epoch {
+                replay.add(*epoch, *number, bytes).context(wrong)?;
+            }
+            replay.advance(&mut tell).context(wrong)?;
+        }
+        Ok(replay.device_days())
     }
 
     /// Recomputes the order, which must be whole.

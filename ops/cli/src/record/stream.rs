@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use actors::storage::Stored;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::{self, ErrorCode};
 use bus_schemas::{Epoch, GpuTail, Status};
 use futures_util::StreamExt;
 use scheduler_leader_core::replay::{Anchor, Replay, ReplayedPosition};
+use scheduler_leader_core::why::DeviceDay;
 
 use super::{Block, Record};
 use crate::admin::{Administrator, Kept};
@@ -19,6 +20,8 @@ const KEPT: Kept = Kept {
     what: "the record",
     code: "E-REPLAY",
 };
+/// How long blocks of the epoch before are waited for where an epoch begins.
+const STRAGGLERS: Duration = Duration::from_millis(300);
 /// Before a server that cannot tell yet is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -71,7 +74,12 @@ fn ends(status: Option<&Status>) -> Vec<(bus_schemas::Incarnation, GpuTail)> {
 /// # Errors
 /// When there is no stream, it stalls, or a message in it is no block.
 pub async fn stream_blocks(administrator: &Administrator) -> Result<Vec<Block>> {
-    let (total, mut messages) = open(administrator, None).await?;
+    blocks_of(administrator, None).await
+}
+
+/// The blocks that there are now, of one epoch's subject or all.
+async fn blocks_of(administrator: &Administrator, epoch: Option<Epoch>) -> Result<Vec<Block>> {
+    let (total, mut messages) = open(administrator, epoch, DeliverPolicy::All).await?;
     let mut blocks = Vec::new();
     while (blocks.len() as u64) < total {
         blocks.push(block(&next(administrator, &mut messages).await?)?);
@@ -102,7 +110,10 @@ pub async fn follow(
     administrator: &Administrator,
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
-    replay_stream(administrator, false, tell).await
+    let replay = Replay::forgetful();
+    replay_stream(administrator, replay, false, tell)
+        .await
+        .map(drop)
 }
 
 /// As [`follow`], of what there is now: ends with [`Followed::Whole`].
@@ -113,51 +124,142 @@ pub async fn scan(
     administrator: &Administrator,
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
-    replay_stream(administrator, true, tell).await
+    let replay = Replay::forgetful();
+    replay_stream(administrator, replay, true, tell)
+        .await
+        .map(drop)
+}
+
+/// As [`follow`], with what each position waited for.
+///
+/// # Errors
+/// As [`follow`].
+pub async fn follow_explained(
+    administrator: &Administrator,
+    tell: impl FnMut(Followed) -> Result<()>,
+) -> Result<()> {
+    let replay = Replay::forgetful().explaining();
+    replay_stream(administrator, replay, false, tell)
+        .await
+        .map(drop)
+}
+
+/// As [`scan`], with what each position waited for; gives what the devices did.
+///
+/// # Errors
+/// As [`scan`].
+pub async fn scan_explained(
+    administrator: &Administrator,
+    tell: impl FnMut(Followed) -> Result<()>,
+) -> Result<Vec<DeviceDay>> {
+    let replay = Replay::forgetful().explaining();
+    let mut replay = replay_stream(administrator, replay, true, tell).await?;
+    Ok(replay.device_days())
 }
 
 async fn replay_stream(
     administrator: &Administrator,
+    // Of a record of any length only the newest part is kept.
+    mut replay: Replay,
     ends: bool,
     mut tell: impl FnMut(Followed) -> Result<()>,
-) -> Result<()> {
-    // Of a record of any length only the newest part is kept.
-    let mut replay = Replay::forgetful();
-    let (anchored, mut anchors) = open(administrator, Some(Anchor::EPOCH)).await?;
-    for _ in 0..anchored {
-        // Where the record was cut off it begins behind one of these, which came later.
-        add(&mut replay, &next(administrator, &mut anchors).await?)?;
+) -> Result<Replay> {
+    // Where the record was cut off it begins behind one of these, which came later.
+    for (epoch, number, bytes) in blocks_of(administrator, Some(Anchor::EPOCH)).await? {
+        add(&mut replay, epoch, number, &bytes)?;
     }
-    let (total, mut messages) = open(administrator, None).await?;
-    let mut seen = 0;
-    loop {
-        if seen == total {
-            tell(Followed::Whole)?;
-            if ends {
-                return Ok(());
-            }
+    let stream = record(administrator).await?;
+    let behind = stream.cached_info().state.last_sequence;
+    let epochs = actors::storage::epochs(&stream, administrator.subjects()).await;
+    let epochs = epochs.map_err(|error| KEPT.silent(error))?;
+    for epoch in &epochs {
+        for (epoch, number, bytes) in blocks_of(administrator, Some(*epoch)).await? {
+            add(&mut replay, epoch, number, &bytes)?;
         }
-        let message = match seen < total {
-            true => next(administrator, &mut messages).await?,
-            false => match messages.next().await {
-                Some(message) => message.map_err(|error| KEPT.failed(error))?,
-                None => return Ok(()),
-            },
+        advance(&mut replay, None, &mut tell)?;
+    }
+    tell(Followed::Whole)?;
+    if ends {
+        return Ok(replay);
+    }
+    let newest = epochs.last().copied().unwrap_or(0);
+    let mut news = News::open(administrator, behind + 1, newest).await?;
+    while let Some(messages) = news.next().await? {
+        for message in messages {
+            let (epoch, number, bytes) = block(&message)?;
+            add(&mut replay, epoch, number, &bytes)?;
+            advance(&mut replay, Some(stored_ms(&message)), &mut tell)?;
+        }
+    }
+    Ok(replay)
+}
+
+/// Applies what is whole, and tells of what has ended.
+fn advance(
+    replay: &mut Replay,
+    news_of_ms: Option<u64>,
+    tell: &mut impl FnMut(Followed) -> Result<()>,
+) -> Result<()> {
+    let mut told = Ok(());
+    let advanced = replay.advance(|position| {
+        if told.is_ok() {
+            told = tell(Followed::Ended {
+                position: Box::new(position),
+                news_of_ms,
+            });
+        }
+    });
+    advanced.context("E-REPLAY: the record does not replay")?;
+    told
+}
+
+/// Blocks as they come into the stream.
+struct News {
+    messages: pull::Ordered,
+    /// The newest epoch that a block was handed out of.
+    newest: Epoch,
+}
+
+impl News {
+    async fn open(administrator: &Administrator, from: u64, newest: Epoch) -> Result<Self> {
+        let place = DeliverPolicy::ByStartSequence {
+            start_sequence: from,
         };
-        seen += 1;
-        add(&mut replay, &message)?;
-        let news_of_ms = (seen > total).then(|| stored_ms(&message));
-        let mut told = Ok(());
-        let advanced = replay.advance(|position| {
-            if told.is_ok() {
-                told = tell(Followed::Ended {
-                    position: Box::new(position),
-                    news_of_ms,
-                });
-            }
-        });
-        advanced.context("E-REPLAY: the record does not replay")?;
-        told?;
+        let (_, messages) = open(administrator, None, place).await?;
+        Ok(Self { messages, newest })
+    }
+
+    /// The next blocks, in the order of their epochs; none once the stream has ended. Where an epoch begins,
+    /// those are waited for that a leader of before may still be storing.
+    async fn next(&mut self) -> Result<Option<Vec<jetstream::Message>>> {
+        let Some(message) = self.messages.next().await else {
+            return Ok(None);
+        };
+        let message = message.map_err(|error| KEPT.failed(error))?;
+        let epoch = block(&message)?.0;
+        if epoch < self.newest && epoch != Anchor::EPOCH {
+            bail!(
+                "E-REPLAY: a block of epoch {epoch} was stored late: the record is to be read anew"
+            );
+        }
+        let begins = self.newest > 0 && epoch > self.newest;
+        self.newest = self.newest.max(epoch);
+        let mut messages = vec![message];
+        if !begins {
+            return Ok(Some(messages));
+        }
+        let until = tokio::time::Instant::now() + STRAGGLERS;
+        while let Ok(Some(message)) = tokio::time::timeout_at(until, self.messages.next()).await {
+            messages.push(message.map_err(|error| KEPT.failed(error))?);
+        }
+        let mut by_epoch = Vec::with_capacity(messages.len());
+        for message in messages {
+            by_epoch.push((block(&message)?.0, message));
+        }
+        by_epoch.sort_by_key(|(epoch, _)| *epoch);
+        self.newest = by_epoch.last().map_or(self.newest, |(epoch, _)| *epoch);
+        let messages = by_epoch.into_iter().map(|(_, message)| message);
+        Ok(Some(messages.collect()))
     }
 }
 
@@ -172,9 +274,8 @@ async fn next(
     message.map_err(|error| KEPT.failed(error))
 }
 
-fn add(replay: &mut Replay, message: &jetstream::Message) -> Result<()> {
-    let (epoch, number, bytes) = block(message)?;
-    let added = replay.add(epoch, number, &bytes);
+fn add(replay: &mut Replay, epoch: Epoch, number: u64, bytes: &[u8]) -> Result<()> {
+    let added = replay.add(epoch, number, bytes);
     added.context("E-REPLAY: the record does not replay")
 }
 
@@ -185,12 +286,16 @@ fn stored_ms(message: &jetstream::Message) -> u64 {
     })
 }
 
-/// The stream's messages from the first on, of one epoch's subject or all, and how many there are now. A
-/// server that has just come back to the others cannot tell for a while.
-async fn open(administrator: &Administrator, epoch: Option<Epoch>) -> Result<(u64, pull::Ordered)> {
+/// The stream's messages from a place on, of one epoch's subject or all, and how many there are now. A server
+/// that has just come back to the others cannot tell for a while.
+async fn open(
+    administrator: &Administrator,
+    epoch: Option<Epoch>,
+    place: DeliverPolicy,
+) -> Result<(u64, pull::Ordered)> {
     let asked = Instant::now();
     loop {
-        match try_open(administrator, epoch).await {
+        match try_open(administrator, epoch, place).await {
             Err(error) if is_passing(&error) && asked.elapsed() < administrator.stall() => {
                 tokio::time::sleep(AGAIN).await;
             }
@@ -209,18 +314,23 @@ fn is_passing(error: &anyhow::Error) -> bool {
     format!("{error:#}").contains(&format!("error code {code}"))
 }
 
+async fn record(administrator: &Administrator) -> Result<jetstream::stream::Stream> {
+    let stream = administrator.stream(Stored::Record, KEPT).await?;
+    stream.with_context(|| {
+        let name = administrator.subjects().record_stream();
+        format!("E-REPLAY: there is no record stream {name}")
+    })
+}
+
 async fn try_open(
     administrator: &Administrator,
     epoch: Option<Epoch>,
+    place: DeliverPolicy,
 ) -> Result<(u64, pull::Ordered)> {
-    let stream = administrator.stream(Stored::Record, KEPT).await?;
-    let stream = stream.with_context(|| {
-        let name = administrator.subjects().record_stream();
-        format!("E-REPLAY: there is no record stream {name}")
-    })?;
+    let stream = record(administrator).await?;
     let subject = epoch.map(|epoch| administrator.subjects().record(epoch));
     let config = pull::OrderedConfig {
-        deliver_policy: DeliverPolicy::All,
+        deliver_policy: place,
         filter_subject: subject.unwrap_or_default(),
         ..Default::default()
     };

@@ -30,7 +30,7 @@ pub struct DemoArgs {
     /// Tenants to run instead of chat, search and train (docs/howto/demo.md)
     #[arg(long, value_name = "FILE")]
     pub tenants: Option<PathBuf>,
-    /// Writes submitted.jsonl, started.jsonl, order.jsonl and kills.jsonl here
+    /// Writes submitted.jsonl, started.jsonl, order.jsonl, kills.jsonl and order.record here
     #[arg(long, value_name = "DIR")]
     pub evidence: Option<PathBuf>,
 }

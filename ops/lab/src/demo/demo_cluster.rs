@@ -1,7 +1,7 @@
 //! A test's cluster with tenants at work on it, and all the evidence afterwards: that of the demo and
 //! of the end-to-end tests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -180,5 +180,23 @@ impl DemoCluster {
         }
         evidence.sort();
         Ok((replayed, evidence))
+    }
+
+    /// Writes the record beside the evidence, for whoever wants to replay it or to know why.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn export_record(&self, dir: &Path) -> Result<()> {
+        let dir = std::path::absolute(dir)?;
+        let arguments = [
+            "export".to_owned(),
+            format!("--out={}", dir.join("order.record").display()),
+            "--json".to_owned(),
+        ];
+        let patience = Duration::from_secs(60);
+        let written = said_by(&self.cluster, "order", "order", &arguments, patience);
+        let written: serde_json::Value = written.await?;
+        anyhow::ensure!(written.is_object(), "the record was not written: {written}");
+        Ok(())
     }
 }

@@ -156,6 +156,7 @@ impl<'a> Demo<'a> {
         if let Some(dir) = &self.args.evidence {
             let key = EvidenceKey::of(&self.cluster.cluster.options().state_dir)?;
             evidence.write(dir, &key)?;
+            self.cluster.export_record(dir).await?;
             output::note(format_args!("evidence is signed with {}", key.public()));
         }
         self.progress.finish();

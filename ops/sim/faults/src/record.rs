@@ -7,6 +7,8 @@ use scheduler_leader_core::replay::{
     Gap, Replay as FollowedRecord, Replayed, ReplayedPosition, Tail, replay,
 };
 
+use scheduler_leader_core::why::Timing;
+
 use crate::check::{CheckResult, Keeping, Positions, UsageBlocks, Violation};
 use sim_cluster::Store;
 
@@ -93,17 +95,24 @@ pub(crate) fn check(
     }
 }
 
-/// Whoever follows the record block by block, and keeps nothing of it, is told of each position that ended,
-/// once and as it ended.
+/// Whoever follows the record block by block, one epoch behind the other, and keeps nothing of it is told of
+/// each position that ended, once and as it ended.
 fn followed(blocks: &[(Epoch, u64, Vec<u8>)], replayed: &Replayed) -> CheckResult {
     let wrong = |why: String| Err(Violation::new("I5", format!("followed: {why}")));
-    let (mut follower, mut told) = (FollowedRecord::forgetful(), BTreeMap::new());
+    let mut follower = FollowedRecord::forgetful().explaining();
+    let mut told = BTreeMap::new();
+    let mut blocks: Vec<_> = blocks.iter().collect();
+    // A leader that was deposed may store its last blocks behind the first of its successor.
+    blocks.sort_by_key(|block| block.0);
     for (epoch, number, bytes) in blocks {
         let added = follower.add(*epoch, *number, bytes);
-        let mut twice = None;
+        let (mut twice, mut unsound) = (None, None);
         let advanced = added.and_then(|()| {
             follower.advance(|row| {
                 let place = (row.incarnation, row.position);
+                if row.timing.as_ref().is_some_and(|it| !adds_up(it)) {
+                    unsound = row.timing;
+                }
                 if told.insert(place, row.end).is_some() {
                     twice = Some(place);
                 }
@@ -111,6 +120,9 @@ fn followed(blocks: &[(Epoch, u64, Vec<u8>)], replayed: &Replayed) -> CheckResul
         });
         if let Err(error) = advanced {
             return wrong(error.to_string());
+        }
+        if let Some(timing) = unsound {
+            return wrong(format!("its times do not add up: {timing:?}"));
         }
         if let Some((incarnation, position)) = twice {
             return wrong(format!("{incarnation} position {position} is told twice"));
@@ -126,6 +138,22 @@ fn followed(blocks: &[(Epoch, u64, Vec<u8>)], replayed: &Replayed) -> CheckResul
         }
     }
     Ok(())
+}
+
+/// Whether a position's stages follow one another, and what it waited for is together what it waited.
+fn adds_up(timing: &Timing) -> bool {
+    let stages = [
+        timing.announced,
+        timing.granted,
+        timing.accepted,
+        timing.begun,
+        timing.started,
+        timing.ended,
+    ];
+    let waits: u64 = timing.waits.iter().map(|wait| wait.ns).sum();
+    // Of a standing grant it is no more than from its first part to its last.
+    let most = timing.ended.saturating_sub(timing.announced);
+    stages.is_sorted() && waits == timing.waited_ns && timing.waited_ns <= most
 }
 
 /// Of a worker that died, the last leader's inputs may have died, too: only what leads to a chain

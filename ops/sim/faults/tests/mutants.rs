@@ -89,7 +89,7 @@ seen! {
     grants_of_ops_never_submitted_are_seen: InventsOps, CALM, "I4", "";
     a_false_chain_is_seen: WrongChain, CALM, "I5", "";
     a_record_with_a_hole_is_seen: LosesBlock, CALM, "I5", "";
-    a_seal_that_does_not_name_what_its_tail_opens_is_seen: ForgetsNames, CRASHES, "I5", "the record does not lead there";
+    a_seal_that_does_not_name_what_its_tail_opens_is_seen: ForgetsNames, CRASHES, "I5", "nor a seal's tail";
     a_seal_without_its_tail_is_seen: ForgetsTail, CRASHES, "I5", "nor a seal's tail";
     an_outcome_that_is_told_wrong_is_seen: MisreportsOpens, CALM, "I5", "it ended";
     a_window_too_wide_is_seen: WideWindow, CALM, "I6", "";

@@ -12,6 +12,9 @@ const SECOND: Nanos = 1_000 * MS;
 pub struct Config {
     /// The cluster's name.
     pub cluster: Tenant,
+    /// When the zero of the leader's clock was, nanoseconds since 1970, as its host knew then: when inputs
+    /// came is recorded by it, so that the times of two leaders can be put on one line.
+    pub clock_zero: Nanos,
     /// Between two heartbeats of the leader.
     pub beat: Nanos,
     /// A leader not heard from for so long is dead.
@@ -77,6 +80,7 @@ impl Config {
     pub fn new(cluster: Tenant) -> Self {
         Self {
             cluster,
+            clock_zero: 0,
             beat: 25 * MS,
             silence: 300 * MS,
             renew: 500 * MS,

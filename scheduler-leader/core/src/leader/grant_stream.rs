@@ -184,20 +184,20 @@ impl GrantStream {
         self.retry_at = now.saturating_add(config.order_retry);
     }
 
-    /// The reports that are new; none if some before them are missing.
+    /// The reports that are new, and how many there were before them; none if some before them are missing.
     pub(super) fn new_reports(
         &mut self,
         now: Nanos,
         first: u64,
         reports: &Column<'_, DoneReport>,
         config: &Config,
-    ) -> Vec<DoneReport> {
+    ) -> (Vec<DoneReport>, usize) {
         if reports.is_empty() {
-            return Vec::new();
+            return Default::default();
         }
         self.send_by(now.saturating_add(config.order_linger));
         let Some(old) = (self.reports + 1).checked_sub(first) else {
-            return Vec::new();
+            return Default::default();
         };
         let old = usize::try_from(old).unwrap_or(usize::MAX);
         let new: Vec<_> = reports.iter().skip(old).collect();
@@ -211,7 +211,7 @@ impl GrantStream {
             self.retries = 0;
             self.retry_at = now.saturating_add(config.order_retry);
         }
-        new
+        (new, old)
     }
 
     /// The last position that need not be sent again.

@@ -10,6 +10,7 @@ use bus_schemas::{
 
 use super::context::Context;
 use super::event::{Action, TermEnd};
+use super::record_times::SaidTimes;
 use super::term::Term;
 use crate::input::{Input, Rows};
 
@@ -171,20 +172,18 @@ impl Term {
             return None;
         }
         stream.accept(cx.now, done.accepted, done.chain, cx.config);
-        let reports = stream.new_reports(cx.now, done.first, &done.reports, cx.config);
+        let (reports, known) = stream.new_reports(cx.now, done.first, &done.reports, cx.config);
         self.clients.accepted(worker, stream, &self.publisher, cx);
         if !reports.is_empty() {
             let closing = reports
                 .iter()
                 .position(|report| report.outcome == Outcome::Closed);
             let behind = closing.map(|at| (reports.len() - 1 - at) as u64);
-            self.apply(
-                Input::Done {
-                    incarnation: worker,
-                    reports: Rows(reports),
-                },
-                cx,
-            );
+            let input = Input::Done {
+                incarnation: worker,
+                reports: Rows(reports),
+            };
+            self.apply_timed(input, SaidTimes::new(done.times, known), cx);
             if let (Some(behind), Some(stream)) = (behind, self.streams.get_mut(&worker)) {
                 // What is fed while leaving is not recorded: the successor learns of it by a seal.
                 let input = match self.leaving.is_some() {

@@ -18,6 +18,7 @@ mod publisher;
 mod quotas;
 mod record;
 mod record_acks;
+mod record_times;
 mod resumed;
 mod state;
 mod tenants;
@@ -28,6 +29,7 @@ pub use event::{Action, Event, Lease, Placement, StateSnapshot, TermEnd};
 
 pub(crate) use record::Block;
 pub use record::Gap;
+pub(crate) use record_times::{InputTimes, read_times};
 
 use bus_schemas::subject::{ConnectionName, LeaderSubject, Subjects};
 use bus_schemas::{

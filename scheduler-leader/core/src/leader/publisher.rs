@@ -83,6 +83,7 @@ impl Publisher {
             epoch: self.epoch,
             leader: self.leader,
             after: Some(after),
+            times: true,
         };
         if self.connected {
             actions.push(Action::Publish {

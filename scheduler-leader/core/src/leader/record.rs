@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Config;
 use super::event::Action;
+use super::record_times::{SaidTimes, TimesBuffer};
 use crate::input::Input;
 use crate::policy::ORDER_VERSION;
 use crate::time::Nanos;
 
-/// Bytes of the stream in one block at most: the rest is the block's own fields.
+/// Bytes of the stream and of times in one block at most: the rest is the block's own fields.
 const STREAM_BYTES: usize = limits::RECORD_BLOCK_BYTES - HEAD_BYTES;
 /// Bytes of a block's own fields at most.
 const HEAD_BYTES: usize = 128;
@@ -44,6 +45,10 @@ pub(crate) struct Block<B = Vec<u8>> {
     /// The part of the stream.
     #[serde(with = "serde_bytes")]
     pub(crate) bytes: B,
+    /// When the inputs came that are whole with this block ([`super::record_times`]); records of before have
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "serde_bytes")]
+    pub(crate) times: Vec<u8>,
 }
 
 /// Positions of a worker that were decided by inputs that nobody recorded.
@@ -85,7 +90,11 @@ struct Sent {
 pub(super) struct Recorder {
     epoch: Epoch,
     leader: LeaderId,
+    /// See [`Config::clock_zero`].
+    clock_zero: Nanos,
     buffer: Vec<u8>,
+    /// When the inputs of the buffer came.
+    times: TimesBuffer,
     /// When the oldest input in the buffer must be sent.
     due: Option<Nanos>,
     last: InputNumber,
@@ -112,11 +121,13 @@ enum Unrecorded {
 }
 
 impl Recorder {
-    pub(super) fn new(epoch: Epoch, leader: LeaderId) -> Self {
+    pub(super) fn new(epoch: Epoch, leader: LeaderId, clock_zero: Nanos) -> Self {
         Self {
             epoch,
             leader,
+            clock_zero,
             buffer: Vec::new(),
+            times: TimesBuffer::default(),
             due: None,
             last: 0,
             blocks: 0,
@@ -139,7 +150,7 @@ impl Recorder {
     pub(super) fn push(
         &mut self,
         now: Nanos,
-        input: &Input,
+        (input, said): (&Input, SaidTimes<'_>),
         (most, config): (usize, &Config),
         actions: &mut Vec<Action>,
     ) -> bool {
@@ -147,11 +158,16 @@ impl Recorder {
             self.last += 1;
             return false;
         }
-        if self.unacknowledged + self.buffer.len() > most.min(config.record_bytes) {
+        if self.unacknowledged + self.buffered() > most.min(config.record_bytes) {
             self.cut_all(actions);
             self.gap = Unrecorded::Since;
             self.last += 1;
             return true;
+        }
+        // With what the inputs before left of a block there would be no room for its times.
+        let coming = said.room();
+        if self.buffered() + coming > STREAM_BYTES {
+            self.cut_all(actions);
         }
         let start = self.buffer.len();
         self.buffer.extend_from_slice(&[0; 4]);
@@ -166,10 +182,12 @@ impl Recorder {
             self.buffer.truncate(start);
         }
         // The inputs before this one are whole with what is cut here, this one with what is left.
-        while self.buffer.len() > STREAM_BYTES {
-            self.cut(STREAM_BYTES, self.last, Vec::new(), actions);
+        while self.buffered() + coming > STREAM_BYTES {
+            let bytes = STREAM_BYTES.saturating_sub(self.times.len() + coming);
+            self.cut(bytes, self.last, Vec::new(), actions);
         }
         self.last += 1;
+        self.times.push(self.clock_zero.saturating_add(now), said);
         self.due
             .get_or_insert(now.saturating_add(config.record_linger));
         false
@@ -203,13 +221,15 @@ impl Recorder {
 
     fn cut(&mut self, bytes: usize, whole: InputNumber, gaps: Vec<Gap>, actions: &mut Vec<Action>) {
         let bytes = bytes.min(self.buffer.len());
+        let times = self.times.take();
+        let all = bytes + times.len();
         self.blocks += 1;
-        self.written += bytes as u64;
-        self.unacknowledged += bytes;
+        self.written += all as u64;
+        self.unacknowledged += all;
         self.sent.push_back(Sent {
             number: self.blocks,
             through: whole,
-            bytes,
+            bytes: all,
         });
         let block = Block {
             v: WIRE_VERSION,
@@ -221,8 +241,9 @@ impl Recorder {
             gap: self.gap == Unrecorded::Named,
             gaps,
             bytes: self.buffer.get(..bytes).unwrap_or_default(),
+            times,
         };
-        let mut written = Vec::with_capacity(bytes + HEAD_BYTES);
+        let mut written = Vec::with_capacity(all + HEAD_BYTES);
         if rmp_serde::encode::write_named(&mut written, &block).is_ok() {
             actions.push(Action::Append {
                 epoch: self.epoch,
@@ -272,7 +293,12 @@ impl Recorder {
 
     /// Bytes of the epoch's inputs so far.
     pub(super) fn bytes(&self) -> u64 {
-        self.written + self.buffer.len() as u64
+        self.written + self.buffered() as u64
+    }
+
+    /// Bytes that wait to be cut.
+    fn buffered(&self) -> usize {
+        self.buffer.len() + self.times.len()
     }
 
     /// Whether nothing more is taken in: what went unrecorded is named.

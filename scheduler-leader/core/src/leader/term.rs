@@ -21,6 +21,7 @@ use super::grant_streams::GrantStreams;
 use super::learning::Learner;
 use super::publisher::Publisher;
 use super::record::{Gap, Recorder};
+use super::record_times::SaidTimes;
 use super::resumed::Resumed;
 use crate::effect::Effect;
 use crate::input::{Input, Profile, Rows, Takeover};
@@ -94,7 +95,7 @@ impl Term {
             scheduler: Scheduler::new(),
             streams: GrantStreams::default(),
             clients: Clients::default(),
-            recorder: Recorder::new(epoch, leader),
+            recorder: Recorder::new(epoch, leader, cx.config.clock_zero),
             learner: Learner::new(state.profile_in_force(), state.profile.version, cx.now),
             learning: state.settings_in_force().learn,
             attainments: Attainments::new(cx.now),
@@ -144,12 +145,20 @@ impl Term {
 
     /// Applies an input: recorded, decided, and what was decided carried out.
     pub(super) fn apply(&mut self, input: Input, cx: &mut Context<'_>) {
+        self.apply_timed(input, SaidTimes::default(), cx);
+    }
+
+    /// The same with what a worker said of the times of its reports, which is recorded beside it.
+    pub(super) fn apply_timed(&mut self, input: Input, said: SaidTimes<'_>, cx: &mut Context<'_>) {
         if self.leaving.is_some() || self.recorder.is_closed() {
             // The successor starts from the workers; what is decided now would be lost to replay.
             return;
         }
         let bounds = (self.limits.buffer, cx.config);
-        if self.recorder.push(cx.now, &input, bounds, cx.actions) {
+        if self
+            .recorder
+            .push(cx.now, (&input, said), bounds, cx.actions)
+        {
             let granted = |worker: WorkerView| (worker.incarnation, worker.granted + 1);
             self.unrecorded = self.scheduler.workers().into_iter().map(granted).collect();
         }

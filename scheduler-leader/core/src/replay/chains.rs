@@ -159,10 +159,12 @@ impl Chains {
     ) -> Option<ReplayedPosition> {
         let row = self.note_end(incarnation, report, launches)?;
         if self.forgets {
-            self.forget(incarnation);
-            if row.kind == GrantKind::Close {
-                self.names.remove(&row.session);
+            if row.kind == GrantKind::Close
+                && let Some(worker) = self.workers.get_mut(&incarnation)
+            {
+                worker.closed.push((row.position, row.session));
             }
+            self.forget(incarnation);
         }
         Some(row)
     }
@@ -175,6 +177,16 @@ impl Chains {
         {
             self.adopted += worker.advance_ended(incarnation, &self.names);
             worker.positions.retain(|row| row.end.is_none());
+            // Whose a session was is asked until the chain has gone on over its close.
+            let tail = worker.tail.position;
+            let names = &mut self.names;
+            worker.closed.retain(|(position, session)| {
+                let waits = *position > tail;
+                if !waits {
+                    names.remove(session);
+                }
+                waits
+            });
         }
     }
 

@@ -4,6 +4,7 @@ mod anchor;
 mod anchoring;
 mod chains;
 mod error;
+mod explaining;
 mod launches;
 mod recompute;
 mod replayed;

@@ -10,11 +10,13 @@ use super::error::ReplayError;
 use super::launches::Launches;
 use super::replayed::{Replayed, ReplayedPosition};
 use super::reports::Reports;
-use super::stream::Stream;
+use super::stream::{Stream, TimedInput};
 use crate::effect::Effect;
 use crate::input::Input;
+use crate::leader::InputTimes;
 use crate::policy::ORDER_VERSION;
 use crate::scheduler::Scheduler;
+use crate::why::Explainer;
 
 /// Recomputes the order from blocks, in any order, doubled ones included. `finals` are the
 /// chains workers report at the end; where given, they must be reached, and grants above them
@@ -49,6 +51,8 @@ pub struct Replay {
     pub(super) restored: Option<Anchor>,
     /// Blocks that were taken and rows that have ended are not kept.
     pub(super) forgets: bool,
+    /// It accounts for waits and idle time, too.
+    pub(super) explainer: Option<Box<Explainer>>,
     /// Gaps of streams that were forgotten.
     pub(super) forgotten: u64,
     pub(super) before: Before,
@@ -61,6 +65,7 @@ struct Kept<'a> {
     chains: &'a mut Chains,
     launches: &'a mut Launches,
     reports: &'a mut Reports,
+    explainer: Option<&'a mut Explainer>,
 }
 
 /// One leader's order.
@@ -124,6 +129,7 @@ impl Replay {
                     chains: &mut self.chains,
                     launches: &mut self.launches,
                     reports: &mut self.reports,
+                    explainer: self.explainer.as_deref_mut(),
                 };
                 term.recompute(&inputs, kept, &mut ended)?;
             }
@@ -146,6 +152,9 @@ impl Replay {
             inputs: self.inputs,
         };
         self.chains.begin_term();
+        if let Some(explainer) = &mut self.explainer {
+            explainer.begin_term();
+        }
         self.epochs += 1;
         self.term = Some(ReplayedTerm {
             of,
@@ -222,40 +231,63 @@ impl ReplayedTerm {
     /// Applies inputs to the order, and what it decides to the chains.
     fn recompute(
         &mut self,
-        inputs: &[Input],
+        inputs: &[TimedInput],
         mut kept: Kept<'_>,
         ended: &mut impl FnMut(ReplayedPosition),
     ) -> Result<(), ReplayError> {
         let mut effects = Vec::new();
-        for input in inputs {
-            self.note(input, &mut kept, ended)?;
+        for (input, times) in inputs {
+            if let Some(explainer) = kept.explainer.as_deref_mut() {
+                explainer.input(times.as_ref());
+            }
+            self.note((input, times.as_ref()), &mut kept, ended)?;
             self.anchor(input, kept.chains);
             self.scheduler.apply(input, &mut effects);
             self.check_profile(input)?;
             for effect in effects.drain(..) {
-                if let Effect::Grant {
-                    incarnation,
-                    position,
-                    grant,
-                    open,
-                } = effect
-                {
-                    let proposed = Proposed::new(grant, kept.launches.of(&grant));
-                    kept.chains
-                        .grant(incarnation, position, proposed, open.as_deref());
-                }
+                self.carry_out(effect, &mut kept);
+            }
+            if let Some(explainer) = kept.explainer.as_deref_mut() {
+                explainer.look(&self.scheduler);
             }
         }
         Ok(())
     }
 
+    /// Takes in what was decided.
+    fn carry_out(&self, effect: Effect, kept: &mut Kept<'_>) {
+        let explainer = kept.explainer.as_deref_mut();
+        match effect {
+            Effect::Grant {
+                incarnation,
+                position,
+                grant,
+                open,
+            } => {
+                if let Some(explainer) = explainer {
+                    explainer.granted(incarnation, position, &grant, &self.scheduler);
+                }
+                let proposed = Proposed::new(grant, kept.launches.of(&grant));
+                kept.chains
+                    .grant(incarnation, position, proposed, open.as_deref());
+            }
+            Effect::Ended { session, .. } => {
+                if let Some(explainer) = explainer {
+                    explainer.gone(session);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Takes what an input says of workers, launches and positions.
     fn note(
         &mut self,
-        input: &Input,
+        (input, times): (&Input, Option<&InputTimes>),
         kept: &mut Kept<'_>,
         ended: &mut impl FnMut(ReplayedPosition),
     ) -> Result<(), ReplayError> {
+        let mut explainer = kept.explainer.as_deref_mut();
         let (chains, launches) = (&mut *kept.chains, &mut *kept.launches);
         match input {
             Input::Takeover(takeover) if takeover.order_version != ORDER_VERSION => {
@@ -290,6 +322,9 @@ impl ReplayedTerm {
                 accepted,
                 chain,
             } => {
+                if let Some(explainer) = explainer {
+                    explainer.lost(*incarnation);
+                }
                 chains.lost(*incarnation, *left, *accepted);
                 if let Some(chain) = chain {
                     chains.last_words(*incarnation, *accepted, *chain)?;
@@ -299,17 +334,31 @@ impl ReplayedTerm {
                 session,
                 first,
                 runs,
-            } => launches.announce(*session, *first, &runs.0),
+            } => {
+                if let Some(explainer) = explainer {
+                    explainer.announce(*session, *first, &runs.0);
+                }
+                launches.announce(*session, *first, &runs.0);
+            }
             Input::Done {
                 incarnation,
                 reports,
             } => {
+                let rows = explainer
+                    .as_deref_mut()
+                    .map(|explainer| explainer.times_of(*incarnation, times, reports.0.len()));
+                let mut rows = rows.into_iter().flatten();
                 for report in &reports.0 {
+                    let row = rows.next();
+                    let timing = explainer
+                        .as_deref_mut()
+                        .and_then(|it| it.report(*incarnation, report, row.as_ref()));
                     let row = chains.end(*incarnation, report, launches);
                     kept.reports.report(*incarnation, report, row.as_ref());
-                    let Some(row) = row else {
+                    let Some(mut row) = row else {
                         continue;
                     };
+                    row.timing = timing;
                     match row.kind {
                         GrantKind::Close if chains.forgets => launches.forget_session(row.session),
                         GrantKind::Run | GrantKind::Standing if chains.forgets => {

@@ -9,6 +9,7 @@ use bus_schemas::{
 
 use super::anchor::Anchor;
 use crate::leader::Gap;
+use crate::why::Timing;
 
 /// The end of a position, as the record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,9 @@ pub struct ReplayedPosition {
     /// Not recomputed, but taken from a seal's tail: it was decided behind the last input that the
     /// record has of its epoch.
     pub adopted: bool,
+    /// When it waited and ran, and what it waited for: where the replay explains, it has run, and its record
+    /// has the times.
+    pub timing: Option<Box<Timing>>,
     /// The worker's chain behind it, once it is known what the worker accepted.
     pub chain: Option<Chain>,
 }

@@ -25,7 +25,9 @@ pub enum Stop {
 }
 
 impl Stop {
-    fn is(self, position: &ReplayedPosition) -> bool {
+    /// Whether a position is meant.
+    #[must_use]
+    pub fn is(self, position: &ReplayedPosition) -> bool {
         match self {
             Self::Global(epoch, global) => {
                 position.global == global && epoch.is_none_or(|epoch| position.epoch == epoch)
@@ -153,7 +155,7 @@ fn recompute(
     at: &ReplayedPosition,
 ) -> Result<Option<Inspection>, ReplayError> {
     let (mut scheduler, mut effects) = (Scheduler::new(), Vec::new());
-    for input in stream.take(at.epoch)? {
+    for (input, _) in stream.take(at.epoch)? {
         if scheduler.input() + 1 == at.input {
             scheduler.stop_at(at.global);
         }

@@ -6,8 +6,11 @@ use bus_schemas::{Epoch, InputNumber, LeaderId, WIRE_VERSION};
 
 use super::error::ReplayError;
 use crate::input::Input;
-use crate::leader::{Block, Gap};
+use crate::leader::{Block, Gap, InputTimes, read_times};
 use crate::policy::ORDER_VERSION;
+
+/// An input and, where they were recorded, its times.
+pub(super) type TimedInput = (Input, Option<InputTimes>);
 
 /// The blocks of an epoch by one leader, as they come.
 #[derive(Debug, Default)]
@@ -56,6 +59,10 @@ impl Stream {
         }
         let term = (epoch, block.leader);
         let stream = streams.entry(term).or_default();
+        // Taken, and forgotten since: there is nothing to compare it with.
+        if number <= stream.taken && !stream.blocks.contains_key(&number) {
+            return Ok(term);
+        }
         match stream.blocks.insert(number, block.clone()) {
             Some(other) if other != block => Err(wrong("is there twice, and differs".into())),
             _ => Ok(term),
@@ -89,15 +96,16 @@ impl Stream {
     }
 
     /// The inputs that are whole since they were last asked for: as far as no block is missing.
-    pub(super) fn take(&mut self, epoch: Epoch) -> Result<Vec<Input>, ReplayError> {
+    pub(super) fn take(&mut self, epoch: Epoch) -> Result<Vec<TimedInput>, ReplayError> {
         let mut inputs = Vec::new();
         while let Some(block) = self.blocks.get(&(self.taken + 1)) {
             let number = block.number;
             let wrong = |why: String| ReplayError::Block { epoch, number, why };
             self.rest.extend_from_slice(&block.bytes);
             let mut rest = self.rest.as_slice();
+            let first = inputs.len();
             while let Some((input, left)) = next(rest).map_err(|error| wrong(error.to_string()))? {
-                inputs.push(input);
+                inputs.push((input, None));
                 self.inputs += 1;
                 rest = left;
             }
@@ -107,6 +115,10 @@ impl Stream {
                 let (have, through) = (self.inputs, block.through);
                 return Err(wrong(format!("holds inputs through {have}, not {through}")));
             }
+            let times = read_times(&block.times, inputs.len() - first);
+            let of = inputs.iter_mut().skip(first);
+            of.zip(times.into_iter().flatten())
+                .for_each(|((_, of), times)| *of = Some(times));
             self.gap = block.gap;
             self.gaps.extend(block.gaps.iter().cloned());
             self.taken += 1;

@@ -61,6 +61,8 @@ pub struct Scheduler {
     pub(super) recent: bool,
     /// Workers on which something changed, to be served at the end of the input.
     pub(super) dirty: Vec<WorkerSlot>,
+    /// Workers that were served at the end of the last input.
+    pub(super) served: Vec<WorkerSlot>,
     /// Nothing is granted beyond this global position: for looking at the order there.
     pub(super) stop: Option<GlobalPosition>,
 }
@@ -76,6 +78,7 @@ impl Scheduler {
     /// knows (an unknown session, a gap) change nothing.
     pub fn apply(&mut self, input: &Input, effects: &mut Vec<Effect>) {
         self.input += 1;
+        self.served.clear();
         if self.epoch == 0 {
             if let Input::Takeover(takeover) = input {
                 self.take_over(takeover);
@@ -210,6 +213,7 @@ impl Scheduler {
     pub(super) fn serve(&mut self, effects: &mut Vec<Effect>) {
         while let Some(worker) = self.dirty.pop() {
             self.workers[worker].dirty = false;
+            self.served.push(worker);
             self.serve_turns(worker);
             self.serve_standing(worker, effects);
             while !self.held && !self.is_stopped() && self.grant_next(worker, effects) {}

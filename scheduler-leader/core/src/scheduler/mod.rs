@@ -2,6 +2,7 @@
 //! decided in `policy/`.
 
 mod apply;
+mod causes;
 mod commons;
 mod dirty_sessions;
 mod inspection;

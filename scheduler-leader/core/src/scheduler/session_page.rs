@@ -13,11 +13,19 @@ use crate::slots::{FlowSlot, SessionSlot, WorkerSlot};
 
 /// What is reckoned once for all sessions of a page on one worker.
 #[derive(Default)]
-struct OnWorker {
+pub(super) struct OnWorker {
     /// Whose flow is granted next, if any is.
     next: Option<FlowSlot>,
     /// Charged nanoseconds granted and not done, by session.
     outstanding: BTreeMap<SessionId, u64>,
+}
+
+impl OnWorker {
+    /// One of which nothing else is asked.
+    pub(super) fn for_next(next: Option<FlowSlot>) -> Self {
+        let outstanding = BTreeMap::new();
+        Self { next, outstanding }
+    }
 }
 
 impl Scheduler {
@@ -95,7 +103,12 @@ impl Scheduler {
 
     /// What keeps a session's next work from being granted: the first reason that holds, those of the
     /// session before those of its tenant, and these before the order.
-    fn waits(&self, slot: SessionSlot, session: &SessionState, on: &OnWorker) -> SessionWait {
+    pub(super) fn waits(
+        &self,
+        slot: SessionSlot,
+        session: &SessionState,
+        on: &OnWorker,
+    ) -> SessionWait {
         let standing = self.workers[session.worker].standing == Some(slot);
         let queued = session.queue.queued() > session.queue.granted();
         match () {

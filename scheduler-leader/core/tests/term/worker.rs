@@ -238,6 +238,7 @@ impl Worker {
             received: Column::pack(&rows, &mut received),
             faults: Column::default(),
             details: "",
+            times: &[],
         })
     }
 

@@ -223,6 +223,7 @@ impl<D: SimDevice> WorkerNode<D> {
                 let event = CompletedEvent {
                     position: end.start.position,
                     session: end.start.session,
+                    began: Some(io.now.saturating_sub(end.device_ns)),
                     device_ns: end.device_ns,
                     results: &results,
                     declared: end.declared,

@@ -25,6 +25,8 @@ pub(super) struct Worker {
     pub(super) recorded: GpuPosition,
     pub(super) proposed: BTreeMap<GpuPosition, Proposed>,
     pub(super) positions: Vec<ReplayedPosition>,
+    /// Closes that have ended, where the chain has not gone on over them.
+    pub(super) closed: Vec<(GpuPosition, SessionId)>,
 }
 
 /// Where a chain ends: as `GpuTail`, with a default.
@@ -209,6 +211,7 @@ pub(super) fn row(
         },
         end: next.end,
         adopted: next.adopted,
+        timing: None,
         chain,
     }
 }

@@ -42,6 +42,7 @@ fn row(kind: GrantKind, first: OpNumber, last: OpNumber) -> ReplayedPosition {
         cost: 0,
         end: None,
         adopted: false,
+        timing: None,
         chain: None,
     }
 }

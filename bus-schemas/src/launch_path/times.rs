@@ -1,0 +1,156 @@
+//! When what a worker reports waited and ran, by the worker's clock. It tells people and decides nothing.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits;
+
+/// Bytes of a report's times at most, as they are written.
+const ROW_BYTES: usize = 1 + 5 * 9;
+/// Bytes of what stands before them at most.
+const HEAD_BYTES: usize = 16;
+
+/// When one report's work waited and ran: nanoseconds of a clock that only goes forward, whose zero means
+/// nothing. Of a part of a standing grant, `accepted` is when its first op had arrived.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReportTimes {
+    /// When the worker had the grant.
+    pub accepted: u64,
+    /// When it went to the device: all before it had, its ops had arrived, the device had room.
+    pub begun: u64,
+    /// Of the time before that, how long nothing was missing but its ops.
+    pub lacked: u64,
+    /// When its first op began on the device.
+    pub started: u64,
+    /// When its last op had ended, and the worker knew.
+    pub ended: u64,
+}
+
+/// The times of a done message's reports.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DoneTimes {
+    /// The worker's clock as the message was sent.
+    pub clock: u64,
+    /// Of each report, in order.
+    pub rows: Vec<ReportTimes>,
+}
+
+/// As they are written: how long before, from the clock back, since differences are short numbers.
+#[derive(Serialize, Deserialize)]
+struct Written(u64, Vec<[u64; 5]>);
+
+impl DoneTimes {
+    /// Bytes of the times of so many reports at most.
+    #[must_use]
+    pub const fn bytes(reports: usize) -> usize {
+        HEAD_BYTES + reports * ROW_BYTES
+    }
+
+    /// As bytes: MessagePack, an array of the clock and an array of rows. A row is an array of five numbers:
+    /// from its end to the clock, from start to end, from begun to start, from accepted to begun, and what it
+    /// lacked.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let row = |row: &ReportTimes| {
+            let ago = self.clock.saturating_sub(row.ended);
+            let ran = row.ended.saturating_sub(row.started);
+            let queued = row.started.saturating_sub(row.begun);
+            let waited = row.begun.saturating_sub(row.accepted);
+            [ago, ran, queued, waited, row.lacked.min(waited)]
+        };
+        let written = Written(self.clock, self.rows.iter().map(row).collect());
+        // Plain data: it cannot fail.
+        rmp_serde::to_vec(&written).unwrap_or_default()
+    }
+
+    /// Reads what [`Self::encode`] has written; none where it is something else, or too much.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() > Self::bytes(limits::DONE_REPORTS) {
+            return None;
+        }
+        let Written(clock, rows) = rmp_serde::from_slice(bytes).ok()?;
+        let row = |[ago, ran, queued, waited, lacked]: [u64; 5]| {
+            let ended = clock.checked_sub(ago)?;
+            let started = ended.checked_sub(ran)?;
+            let begun = started.checked_sub(queued)?;
+            let accepted = begun.checked_sub(waited)?;
+            (lacked <= waited).then_some(ReportTimes {
+                accepted,
+                begun,
+                lacked,
+                started,
+                ended,
+            })
+        };
+        let rows = rows.into_iter().map(row).collect::<Option<_>>()?;
+        Some(Self { clock, rows })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times() -> DoneTimes {
+        let row = ReportTimes {
+            accepted: 5_000,
+            begun: 9_000,
+            lacked: 1_000,
+            started: 9_500,
+            ended: 30_000,
+        };
+        DoneTimes {
+            clock: 31_000,
+            rows: vec![row; 3],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let times = times();
+        let bytes = times.encode();
+        assert_eq!(DoneTimes::decode(&bytes), Some(times));
+        assert_eq!(
+            bytes[..4],
+            [
+                0x92,
+                0xcd,
+                31_000_u16.to_be_bytes()[0],
+                31_000_u16.to_be_bytes()[1]
+            ]
+        );
+    }
+
+    #[test]
+    fn times_out_of_order_are_none_and_nonsense_is_no_times() {
+        let mut times = times();
+        times.rows[0].ended = times.clock + 7;
+        times.rows[1].lacked = u64::MAX;
+        let read = DoneTimes::decode(&times.encode()).unwrap();
+        assert_eq!(read.rows[0].ended, times.clock);
+        assert_eq!(read.rows[1].lacked, 4_000);
+        for bytes in [
+            &[][..],
+            &[0xc0],
+            &[0x92, 1, 0x91, 0x95, 9, 0, 0, 0, 0],
+            &[0xff; 70_000],
+        ] {
+            assert_eq!(DoneTimes::decode(bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_message_with_all_reports_fits_what_is_allowed() {
+        let row = ReportTimes {
+            ended: 1 << 40,
+            started: 0,
+            ..ReportTimes::default()
+        };
+        let times = DoneTimes {
+            clock: u64::MAX,
+            rows: vec![row; limits::DONE_REPORTS],
+        };
+        assert!(times.encode().len() <= DoneTimes::bytes(limits::DONE_REPORTS));
+        assert!(DoneTimes::decode(&times.encode()).is_some());
+    }
+}

@@ -1,0 +1,333 @@
+//! `warploom why`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use actors::storage::{Stored, stored_days};
+use anyhow::{Result, bail};
+use bus_schemas::{GpuId, SessionId};
+use clap::Args;
+use scheduler_leader_core::replay::ReplayedPosition;
+use serde_json::{Value, json};
+
+use crate::admin::{Administrator, Kept};
+use crate::calendar::moment;
+use crate::output;
+use crate::record::{Followed, PositionRow, Source, scan_explained};
+use crate::settings::Settings;
+use crate::table::{fitted, headed};
+use crate::target::duration;
+use crate::why::{Account, DeviceDayRow, ExplainedRow, Target, WaitSummary, device_days, table};
+
+/// `warploom why`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom why                         each tenant's waits, each device's idle time
+  warploom why 0000000700000003        a session, as `session list` shows it
+  warploom why 0000000700000003@12     the launch that was its 12th op
+  warploom why 2/17                    a position, as `order show` lists it (epoch/global)
+  warploom why gpu:0                   why a device was idle, by day
+  warploom why 0000000700000003 --each --json | jq '.waits'
+
+It reads the record, and no thresholds: the times of a launch add up to what it waited, those of a
+device to the time that it was idle. docs/howto/why.md says what each cause means.")]
+pub struct WhyArgs {
+    /// A session, a launch (SESSION@OP, or a position as `order show` lists it) or a device (gpu:N);
+    /// without one: all tenants and devices
+    #[arg(value_name = "SESSION|LAUNCH|GPU")]
+    pub target: Option<Target>,
+    /// A record that `order export` wrote (default: the cluster's)
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Prints each position that ran, with its times, rather than what they come to
+    #[arg(long)]
+    pub each: bool,
+}
+
+/// What a record was read to.
+#[derive(Default)]
+struct Read {
+    /// The positions that are asked about and have run, as far as they are kept.
+    rows: Vec<ReplayedPosition>,
+    accounts: BTreeMap<String, Account>,
+    asked: Account,
+    /// A position that is asked about was there.
+    found: bool,
+    days: Vec<DeviceDayRow>,
+}
+
+impl Read {
+    fn take(&mut self, args: &WhyArgs, row: ReplayedPosition) {
+        if args.target.as_ref().is_some_and(|target| !target.has(&row)) {
+            return;
+        }
+        self.found = true;
+        match args.target {
+            None => {
+                let account = self.accounts.entry(row.tenant.to_string());
+                account.or_default().add(&row);
+            }
+            Some(_) => self.asked.add(&row),
+        }
+        let one = matches!(args.target, Some(Target::Op(..) | Target::Position(_)));
+        if one || (args.each && row.timing.is_some()) {
+            self.rows.push(row);
+        }
+    }
+}
+
+/// Says what launches waited for, and why devices were idle.
+///
+/// # Errors
+/// `E-WHY` where what is asked about is not in the record; as reading that.
+pub async fn why(args: &WhyArgs, settings: &Settings, json: bool) -> Result<()> {
+    let administrator = match &args.record {
+        None => Some(Administrator::of(settings).await?),
+        Some(_) => None,
+    };
+    let read = read(args, administrator.as_ref(), settings).await?;
+    match args.target {
+        None if args.each => each(&read, json),
+        None => overview(read, json),
+        Some(Target::Gpu(gpu)) => device(gpu, args, &read, json),
+        Some(Target::Session(session)) => {
+            let waits_for = now(session, administrator.as_ref()).await;
+            one_session(session, args, (read, waits_for), json)
+        }
+        Some(target @ (Target::Op(..) | Target::Position(_))) => launch(target, &read, json),
+    }
+}
+
+async fn read(
+    args: &WhyArgs,
+    administrator: Option<&Administrator>,
+    settings: &Settings,
+) -> Result<Read> {
+    let mut read = Read::default();
+    let (days, kept) = match administrator {
+        None => match Source::open(args.record.as_deref(), settings).await? {
+            Source::Record(record) => {
+                let days = record.explain(|row| read.take(args, row))?;
+                (days, BTreeMap::new())
+            }
+            Source::Listing(_) => bail!(
+                "E-WHY: a list of positions has no times: `warploom order export FILE.record` writes \
+                 a record"
+            ),
+        },
+        Some(administrator) => {
+            let days = scan_explained(administrator, |told| {
+                if let Followed::Ended { position, .. } = told {
+                    read.take(args, *position);
+                }
+                Ok(())
+            });
+            (days.await?, kept_days(administrator).await?)
+        }
+    };
+    read.days = device_days(days, kept);
+    Ok(read)
+}
+
+/// What was kept of what was cut off the record.
+async fn kept_days(
+    administrator: &Administrator,
+) -> Result<BTreeMap<(u64, GpuId), actors::storage::StoredDay>> {
+    const KEPT: Kept = Kept {
+        what: "the devices' days",
+        code: "E-WHY",
+    };
+    match administrator.bucket_of(Stored::Control, KEPT).await? {
+        None => Ok(BTreeMap::new()),
+        Some(bucket) => stored_days(&bucket)
+            .await
+            .map_err(|error| KEPT.silent(error)),
+    }
+}
+
+/// What a session waits for now, if the leader knows of it.
+async fn now(session: SessionId, administrator: Option<&Administrator>) -> Option<&'static str> {
+    let row = administrator?.session(session).await.ok()??;
+    Some(row.waits_for.name())
+}
+
+fn ms(ns: u64) -> String {
+    duration(ns)
+}
+
+/// A line of what many positions come to.
+fn told(summary: &WaitSummary) -> String {
+    let untimed = match summary.untimed {
+        0 => String::new(),
+        many => format!("; {many} more ran whose times are not recorded"),
+    };
+    format!(
+        "{} positions, {} kernels, ran {}; waited {} together: half of them {} at most, 99 of 100 {}, the \
+         longest {}{untimed}",
+        summary.positions,
+        summary.kernels,
+        ms(summary.ran_ns),
+        ms(summary.waited_ns),
+        ms(summary.waited_p50_ns),
+        ms(summary.waited_p99_ns),
+        ms(summary.waited_max_ns),
+    )
+}
+
+fn overview(read: Read, json: bool) -> Result<()> {
+    for (tenant, account) in read.accounts {
+        let summary = account.summary();
+        if json {
+            let mut value = serde_json::to_value(&summary)?;
+            value["tenant"] = Value::from(tenant);
+            output::line(value)?;
+            continue;
+        }
+        output::line(format_args!("{tenant}: {}", told(&summary)))?;
+        if !summary.waits.is_empty() {
+            output::line(fitted(&table(&summary.waits, summary.waited_ns, false)))?;
+        }
+    }
+    days(&read.days, json)
+}
+
+fn days(days: &[DeviceDayRow], json: bool) -> Result<()> {
+    for day in days {
+        if json {
+            output::line(serde_json::to_value(day)?)?;
+            continue;
+        }
+        let known = day.busy_ns + day.idle_ns;
+        let busy = day.busy_ns as f64 / known.max(1) as f64 * 100.0;
+        output::line(format_args!(
+            "gpu {} on {}: ran {} ({busy:.1} %), idle {}",
+            day.gpu,
+            day.day,
+            ms(day.busy_ns),
+            ms(day.idle_ns),
+        ))?;
+        if !day.idle.is_empty() {
+            output::line(fitted(&table(&day.idle, day.idle_ns, true)))?;
+        }
+    }
+    Ok(())
+}
+
+fn device(gpu: GpuId, args: &WhyArgs, read: &Read, json: bool) -> Result<()> {
+    let of: Vec<_> = read.days.iter().filter(|day| day.gpu == gpu).collect();
+    if of.is_empty() {
+        bail!(
+            "E-WHY: the record tells nothing of gpu {gpu}: `warploom worker list` shows those there are"
+        );
+    }
+    if args.each {
+        return each(read, json);
+    }
+    days(&of.into_iter().cloned().collect::<Vec<_>>(), json)
+}
+
+fn one_session(
+    session: SessionId,
+    args: &WhyArgs,
+    (read, waits_for): (Read, Option<&'static str>),
+    json: bool,
+) -> Result<()> {
+    if !read.found && waits_for.is_none() {
+        bail!(
+            "E-WHY: neither the record nor the leader knows of session {session}: `warploom session list` \
+             shows those there are"
+        );
+    }
+    if args.each {
+        return each(&read, json);
+    }
+    let summary = read.asked.summary();
+    if json {
+        let mut value = serde_json::to_value(&summary)?;
+        value["session"] = Value::from(session.to_string());
+        value["waits_for"] = json!(waits_for);
+        return output::line(value);
+    }
+    if let Some(waits_for) = waits_for {
+        output::line(format_args!("now it waits for: {waits_for}"))?;
+    }
+    output::line(told(&summary))?;
+    output::line(fitted(&table(&summary.waits, summary.waited_ns, false)))
+}
+
+fn each(read: &Read, json: bool) -> Result<()> {
+    let rows = read.rows.iter().filter_map(ExplainedRow::of);
+    if json {
+        for row in rows {
+            output::line(serde_json::to_string(&row)?)?;
+        }
+        return Ok(());
+    }
+    let mut table = headed("position | tenant | session | ops | waited> | ran> | most of it for");
+    for row in rows {
+        let at = &row.position;
+        let most = row.waits.first();
+        let of = most.and_then(|most| most.of.as_ref());
+        let of = of.map_or(String::new(), |of| format!(" ({of})"));
+        table.add_row([
+            format!("{}/{}", at.epoch, at.global),
+            at.tenant.clone(),
+            at.session.clone(),
+            format!("{}..{}", at.first, at.last),
+            ms(row.waited_ns),
+            ms(at.measured_ns.unwrap_or(0)),
+            most.map_or("-".into(), |most| format!("{}{of}", most.cause.name())),
+        ]);
+    }
+    output::line(fitted(&table))
+}
+
+fn launch(target: Target, read: &Read, json: bool) -> Result<()> {
+    let row = match read.rows.as_slice() {
+        [] => bail!(
+            "E-WHY: the record has no {target} that has ended: `warploom order show` lists those there are"
+        ),
+        [row] => row,
+        several => {
+            let those = several
+                .iter()
+                .map(|row| format!("{}/{}", row.epoch, row.global));
+            let those: Vec<_> = those.collect();
+            bail!(
+                "E-WHY: {target} is there {} times: say one of {}",
+                several.len(),
+                those.join(", ")
+            );
+        }
+    };
+    let Some(explained) = ExplainedRow::of(row) else {
+        let kind = PositionRow::from(row).kind;
+        bail!("E-WHY: {target} ({kind}) ran nothing whose times are recorded");
+    };
+    if json {
+        return output::line(serde_json::to_string(&explained)?);
+    }
+    let at = &explained.position;
+    output::line(format_args!(
+        "{}/{} on gpu {}: {} session {}, ops {} to {}, {} kernels",
+        at.epoch,
+        at.global,
+        at.gpu,
+        at.tenant,
+        at.session,
+        at.first,
+        at.last,
+        at.kernels
+            .map_or("an unknown number of".into(), |it| it.to_string()),
+    ))?;
+    output::line(format_args!(
+        "announced {} UTC; granted after {}, started after {}, ended after {}",
+        moment(explained.announced_ns / 1_000_000),
+        ms(explained.granted_ns - explained.announced_ns),
+        ms(explained.started_ns - explained.announced_ns),
+        ms(explained.ended_ns - explained.announced_ns),
+    ))?;
+    output::line(format_args!("waited {}:", ms(explained.waited_ns)))?;
+    output::line(fitted(&table(&explained.waits, explained.waited_ns, false)))
+}

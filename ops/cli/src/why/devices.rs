@@ -1,0 +1,49 @@
+//! Devices by day: how long each ran, and what kept it idle.
+
+use std::collections::BTreeMap;
+
+use actors::storage::StoredDay;
+use bus_schemas::GpuId;
+use scheduler_leader_core::why::DeviceDay;
+use serde::Serialize;
+
+use super::row::{WaitRow, wait_rows};
+use crate::calendar::{DAY_MS, date};
+
+/// A device on one day (UTC).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeviceDayRow {
+    /// The day, `2026-11-26`.
+    pub day: String,
+    /// The device.
+    pub gpu: GpuId,
+    /// Nanoseconds for which something ran.
+    pub busy_ns: u64,
+    /// Nanoseconds for which nothing did, and there was a worker.
+    pub idle_ns: u64,
+    /// What kept it idle, the longest first: together `idle_ns`.
+    pub idle: Vec<WaitRow>,
+}
+
+/// What the record tells, and what was kept of what was cut off it, by day and device.
+#[must_use]
+pub fn device_days(
+    record: Vec<DeviceDay>,
+    kept: BTreeMap<(u64, GpuId), StoredDay>,
+) -> Vec<DeviceDayRow> {
+    let mut days = kept;
+    for day in record {
+        days.entry((day.day, day.gpu)).or_default().add(&day);
+    }
+    let rows = days.into_iter().map(|((day, gpu), it)| {
+        let idle = wait_rows(&it.waits());
+        DeviceDayRow {
+            day: date(day.saturating_mul(DAY_MS)),
+            gpu,
+            busy_ns: it.busy_ns,
+            idle_ns: idle.iter().fold(0, |sum, wait| sum.saturating_add(wait.ns)),
+            idle,
+        }
+    });
+    rows.collect()
+}

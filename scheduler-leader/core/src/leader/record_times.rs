@@ -1,0 +1,149 @@
+//! When inputs came, beside the record of them: outside of what the order is made of. It tells whoever asks what
+//! launches waited for; where it is missing, or is nonsense, the order is the same.
+
+use bus_schemas::{DoneTimes, limits};
+use serde::{Deserialize, Serialize};
+
+use crate::time::Nanos;
+
+/// What a worker said of the times of its reports, as it came.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SaidTimes<'a> {
+    bytes: &'a [u8],
+    /// Reports of the message that were known before it.
+    known: usize,
+}
+
+impl<'a> SaidTimes<'a> {
+    /// Of a done message whose first reports were known. What is longer than honest times is none.
+    pub(super) fn new(bytes: &'a [u8], known: usize) -> Self {
+        match bytes.len() <= DoneTimes::bytes(limits::DONE_REPORTS) {
+            true => Self { bytes, known },
+            false => Self::default(),
+        }
+    }
+}
+
+/// Bytes of an input's times at most, beside what a worker said.
+const TIME_BYTES: usize = 32;
+
+impl SaidTimes<'_> {
+    /// Bytes of a block that they take at most.
+    pub(super) fn room(&self) -> usize {
+        TIME_BYTES + self.bytes.len()
+    }
+}
+
+/// The times of one input.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct InputTimes {
+    /// When the leader applied it, by the leader's clock, which only goes forward.
+    pub(crate) at: Nanos,
+    /// Of done reports: what the worker said.
+    pub(crate) done: Option<DoneTimes>,
+}
+
+/// As it is written: nanoseconds since the input before, in the block's first since zero; what the worker said,
+/// and how many of its first rows are of reports that were known.
+#[derive(Serialize, Deserialize)]
+struct Written<B>(
+    u64,
+    #[serde(bound(serialize = "B: serde_bytes::Serialize"))]
+    #[serde(bound(deserialize = "B: serde_bytes::Deserialize<'de>"))]
+    #[serde(with = "serde_bytes")]
+    B,
+    u64,
+);
+
+/// The times of a block's inputs as they gather.
+#[derive(Debug, Default)]
+pub(super) struct TimesBuffer {
+    bytes: Vec<u8>,
+    last: Nanos,
+}
+
+impl TimesBuffer {
+    /// An input came.
+    pub(super) fn push(&mut self, now: Nanos, said: SaidTimes<'_>) {
+        let since = now.saturating_sub(self.last);
+        self.last = self.last.max(now);
+        let before = self.bytes.len();
+        let written = Written(since, said.bytes, said.known as u64);
+        // Plain data: it cannot fail.
+        if rmp_serde::encode::write(&mut self.bytes, &written).is_err() {
+            self.bytes.truncate(before);
+        }
+    }
+
+    /// Bytes of them.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Takes them out: the next are another block's.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        self.last = 0;
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+/// The times of a block's inputs; none where they are not of so many inputs, or say nothing.
+pub(crate) fn read_times(bytes: &[u8], inputs: usize) -> Option<Vec<InputTimes>> {
+    let (mut rest, mut at, mut times) = (bytes, 0_u64, Vec::new());
+    while !rest.is_empty() && times.len() < inputs {
+        let Written(since, said, known): Written<serde_bytes::ByteBuf> =
+            rmp_serde::from_read(&mut rest).ok()?;
+        at = at.checked_add(since)?;
+        times.push(InputTimes {
+            at,
+            done: done(&said, known),
+        });
+    }
+    (rest.is_empty() && times.len() == inputs).then_some(times)
+}
+
+fn done(said: &[u8], known: u64) -> Option<DoneTimes> {
+    let mut done = DoneTimes::decode(said)?;
+    let known = usize::try_from(known).unwrap_or(usize::MAX);
+    done.rows.drain(..known.min(done.rows.len()));
+    Some(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::ReportTimes;
+
+    use super::*;
+
+    #[test]
+    fn what_gathers_is_read_and_nonsense_is_no_times() {
+        let row = |ended| ReportTimes {
+            ended,
+            ..ReportTimes::default()
+        };
+        let said = DoneTimes {
+            clock: 90,
+            rows: vec![row(70), row(80)],
+        };
+        let mut buffer = TimesBuffer::default();
+        buffer.push(1_000, SaidTimes::default());
+        buffer.push(1_250, SaidTimes::new(&said.encode(), 1));
+        let bytes = buffer.take();
+        let read = read_times(&bytes, 2).unwrap();
+        assert_eq!(read[0].at, 1_000);
+        assert_eq!(read[1].at, 1_250);
+        assert_eq!(read[1].done.as_ref().unwrap().rows, [row(80)]);
+        for (bytes, inputs) in [
+            (&bytes[..], 1),
+            (&bytes[..], 3),
+            (&bytes[1..], 2),
+            (&[0xff; 9], 1),
+        ] {
+            assert_eq!(read_times(bytes, inputs), None);
+        }
+        assert_eq!(buffer.len(), 0);
+        buffer.push(2_000, SaidTimes::new(&[0; 1 << 20], 0));
+        assert!(buffer.len() < 16, "what no honest worker says is not kept");
+        assert_eq!(read_times(&buffer.take(), 1).unwrap()[0].at, 2_000);
+    }
+}

@@ -1,0 +1,434 @@
+//! Follows a replay, and accounts for what each position waited for and each device did.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{
+    CostRun, DoneReport, GpuPosition, Grant, GrantKind, Incarnation, OpNumber, Outcome,
+    ReportTimes, SessionId,
+};
+
+use super::cause::Cause;
+use super::device::{Days, Device, DeviceDay, Stages, Whose};
+use super::line::{Line, Waited, is_full};
+use super::sums::{Key, Sums, Wait};
+use crate::leader::InputTimes;
+use crate::scheduler::Scheduler;
+use crate::time::Nanos;
+
+/// When a position waited and ran, and what it waited for. Times are nanoseconds of its leader's clock; those of
+/// the worker are put on it by the message that was on its way the shortest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// When the leader heard of its first op; of a standing grant, when that was granted.
+    pub announced: Nanos,
+    /// When it was granted.
+    pub granted: Nanos,
+    /// When its worker had the grant.
+    pub accepted: Nanos,
+    /// When it was handed to the device.
+    pub begun: Nanos,
+    /// When its first op began.
+    pub started: Nanos,
+    /// When its last op had ended.
+    pub ended: Nanos,
+    /// From announced to started; of a standing grant, for how long ops of it were on the worker and had not
+    /// started.
+    pub waited_ns: u64,
+    /// What for, the longest first: together `waited_ns`.
+    pub waits: Vec<Wait>,
+}
+
+/// A position that has not ended.
+#[derive(Debug)]
+struct Granted {
+    whose: Whose,
+    kind: GrantKind,
+    ops: (OpNumber, OpNumber),
+    at: Nanos,
+    waited: Option<Waited>,
+    /// Of a standing grant: what its parts waited for.
+    parts: Sums,
+    /// Its first part, and its last.
+    ran: Option<(Stages, Stages)>,
+}
+
+/// A worker.
+#[derive(Debug)]
+struct Worker {
+    device: Device,
+    /// From its clock to the leader's: the least that was seen, in this term.
+    offset: Option<i128>,
+    granted: BTreeMap<GpuPosition, Granted>,
+    /// Sessions of which something waits.
+    waiting: BTreeSet<SessionId>,
+}
+
+/// The follower of a replay.
+#[derive(Debug, Default)]
+pub(crate) struct Explainer {
+    now: Nanos,
+    /// The input at hand has times.
+    timed: bool,
+    workers: BTreeMap<Incarnation, Worker>,
+    lines: BTreeMap<SessionId, Line>,
+    /// Sessions whose ops were announced by the input at hand.
+    announced: Vec<SessionId>,
+    /// What an earlier leader granted and had not ended, by session: where it does not stand, the ops are
+    /// announced again.
+    stale: BTreeMap<SessionId, Vec<(OpNumber, OpNumber, Waited)>>,
+    days: Days,
+}
+
+impl Explainer {
+    /// A term begins.
+    pub(crate) fn begin_term(&mut self) {
+        self.stale.clear();
+        for worker in self.workers.values_mut() {
+            worker.offset = None;
+            let idle = worker.granted.is_empty();
+            if idle {
+                worker.device.rest(self.now, &mut self.days);
+                worker.device.note(self.now, (Cause::Leader, None));
+            }
+            for granted in worker.granted.values() {
+                if let Some(waited) = &granted.waited {
+                    let stale = self.stale.entry(granted.whose.session).or_default();
+                    stale.push((granted.ops.0, granted.ops.1, waited.clone()));
+                }
+            }
+        }
+        for line in self.lines.values_mut() {
+            line.lose_leader(self.now);
+        }
+    }
+
+    /// An input is about to be applied.
+    pub(crate) fn input(&mut self, times: Option<&InputTimes>) {
+        self.timed = times.is_some();
+        if let Some(times) = times {
+            self.now = self.now.max(times.at);
+        }
+    }
+
+    /// It announces ops.
+    pub(crate) fn announce(&mut self, session: SessionId, first: OpNumber, runs: &[CostRun]) {
+        if !self.timed {
+            return;
+        }
+        let ops: u64 = runs.iter().map(|run| u64::from(run.count)).sum();
+        let last = first.saturating_add(ops).saturating_sub(1);
+        let line = self.lines.entry(session).or_default();
+        let stale = self.stale.get_mut(&session);
+        let before = stale.and_then(|stale| {
+            let at = stale.iter().position(|it| (it.0..=it.1).contains(&first));
+            at.map(|at| stale.swap_remove(at).2)
+        });
+        match before {
+            Some(before) => line.announce_as(self.now, last, before),
+            None => line.announce(self.now, last),
+        }
+        self.announced.push(session);
+    }
+
+    /// It had this granted.
+    pub(crate) fn granted(
+        &mut self,
+        incarnation: Incarnation,
+        position: GpuPosition,
+        grant: &Grant,
+        scheduler: &Scheduler,
+    ) {
+        let Some(worker) = self.workers.get_mut(&incarnation).filter(|_| self.timed) else {
+            return;
+        };
+        let line = self.lines.get_mut(&grant.session);
+        let waited = match grant.kind {
+            GrantKind::Run => line.and_then(|it| it.grant(self.now, grant.first, grant.last)),
+            _ => None,
+        };
+        let owner = scheduler.owner(grant.session);
+        let granted = Granted {
+            whose: Whose {
+                session: grant.session,
+                tenant: owner.map(|(tenant, _)| tenant),
+                priority: grant.priority,
+            },
+            kind: grant.kind,
+            ops: (grant.first, grant.last),
+            at: self.now,
+            waited,
+            parts: Sums::default(),
+            ran: None,
+        };
+        worker.granted.insert(position, granted);
+    }
+
+    /// A session is no more.
+    pub(crate) fn gone(&mut self, session: SessionId) {
+        self.lines.remove(&session);
+        self.stale.remove(&session);
+    }
+
+    /// A worker is no more.
+    pub(crate) fn lost(&mut self, incarnation: Incarnation) {
+        if let Some(mut worker) = self.workers.remove(&incarnation)
+            && worker.granted.is_empty()
+        {
+            worker.device.rest(self.now, &mut self.days);
+        }
+    }
+
+    /// It was applied: what waits now, and for what?
+    pub(crate) fn look(&mut self, scheduler: &Scheduler) {
+        if !self.timed {
+            return;
+        }
+        let now = self.now;
+        for at in scheduler.served() {
+            let worker = self.workers.entry(at.incarnation);
+            worker.or_insert_with(|| Worker {
+                device: Device::new(at.gpu, now),
+                offset: None,
+                granted: BTreeMap::new(),
+                waiting: BTreeSet::new(),
+            });
+        }
+        for session in std::mem::take(&mut self.announced) {
+            let owner = scheduler.owner(session);
+            let worker = owner.and_then(|(_, incarnation)| self.workers.get_mut(&incarnation));
+            worker.map(|worker| worker.waiting.insert(session));
+        }
+        for at in scheduler.served() {
+            let Some(worker) = self.workers.get_mut(&at.incarnation) else {
+                continue;
+            };
+            let mut keeps: Option<Key> = None;
+            let lines = &mut self.lines;
+            worker.waiting.retain(|session| {
+                let Some(line) = lines.get_mut(session) else {
+                    return false;
+                };
+                let cause = scheduler.cause(*session, &at);
+                if let Some(cause) = &cause
+                    && keeps
+                        .as_ref()
+                        .is_none_or(|keeps| rank(cause.0) < rank(keeps.0))
+                {
+                    keeps = Some(cause.clone());
+                }
+                line.turn(now, cause);
+                !line.is_idle()
+            });
+            let idle = match keeps {
+                _ if at.has_work => (Cause::Worker, None),
+                Some(keeps) if rank(keeps.0) < ORDER => keeps,
+                Some(_) => (Cause::Worker, None),
+                None if at.has_sessions => (Cause::Program, None),
+                None => (Cause::Empty, None),
+            };
+            worker.device.note(now, idle);
+        }
+    }
+
+    /// The rows of a done message, by the leader's clock.
+    pub(crate) fn times_of(
+        &mut self,
+        incarnation: Incarnation,
+        times: Option<&InputTimes>,
+        reports: usize,
+    ) -> Vec<ReportTimes> {
+        let said = times.and_then(|times| Some((times.at, times.done.as_ref()?)));
+        let worker = self.workers.get_mut(&incarnation);
+        let (Some((at, said)), Some(worker)) = (said, worker) else {
+            return Vec::new();
+        };
+        if said.rows.len() != reports {
+            return Vec::new();
+        }
+        let seen = i128::from(at) - i128::from(said.clock);
+        let offset = worker.offset.map_or(seen, |offset| offset.min(seen));
+        worker.offset = Some(offset);
+        let there = |moment: u64| {
+            let moment = i128::from(moment).saturating_add(offset);
+            u64::try_from(moment.max(0)).unwrap_or(at).min(at)
+        };
+        let row = |row: &ReportTimes| ReportTimes {
+            accepted: there(row.accepted),
+            begun: there(row.begun),
+            lacked: row.lacked,
+            started: there(row.started),
+            ended: there(row.ended),
+        };
+        said.rows.iter().map(row).collect()
+    }
+
+    /// A position ended, or a part of it did; its timing where it has run and is known.
+    pub(crate) fn report(
+        &mut self,
+        incarnation: Incarnation,
+        report: &DoneReport,
+        times: Option<&ReportTimes>,
+    ) -> Option<Box<Timing>> {
+        let worker = self.workers.get_mut(&incarnation)?;
+        match report.outcome {
+            Outcome::Closed => None,
+            Outcome::Part => {
+                let granted = worker.granted.get_mut(&report.position)?;
+                // The first says only that the grant stands.
+                let times =
+                    times.filter(|times| times.ended > times.accepted && report.measured > 0)?;
+                let stages = stages_of(times.accepted.max(granted.at), times);
+                // Parts wait one behind the other: each moment counts once.
+                let counted = granted.ran.map_or(granted.at, |(_, last)| last.started);
+                let fresh = stages.from(counted);
+                on_worker(&worker.device, &fresh, &granted.whose, &mut granted.parts);
+                let whose = granted.whose.clone();
+                worker.device.ran(&stages, whose, &mut self.days);
+                let first = granted.ran.map_or(stages, |(first, _)| first);
+                granted.ran = Some((first, stages));
+                None
+            }
+            Outcome::Void | Outcome::Gone => {
+                let granted = worker.granted.remove(&report.position)?;
+                let session = granted.whose.session;
+                let line = self.lines.get_mut(&session);
+                if let Some(line) = line.filter(|_| report.outcome == Outcome::Void) {
+                    line.give_back(self.now, granted.ops.1);
+                    worker.waiting.insert(session);
+                }
+                None
+            }
+            Outcome::Ran => {
+                let granted = worker.granted.remove(&report.position)?;
+                match granted.kind {
+                    GrantKind::Standing => stood(&granted),
+                    GrantKind::Run => {
+                        let stages = stages_of(granted.at, times?);
+                        let timing = ran(&worker.device, &granted, &stages);
+                        worker.device.ran(&stages, granted.whose, &mut self.days);
+                        Some(timing)
+                    }
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    /// What the devices did so far, by day and device. Where something is granted, the time since the last end
+    /// is not told yet.
+    pub(crate) fn days(&self) -> Vec<DeviceDay> {
+        let told = self.days.iter().map(|((day, gpu), it)| DeviceDay {
+            day: *day,
+            gpu: *gpu,
+            busy_ns: it.busy_ns,
+            idle: it.idle.waits(),
+        });
+        told.collect()
+    }
+
+    /// Accounts for the time until now where nothing is granted.
+    pub(crate) fn rest(&mut self) {
+        for worker in self.workers.values_mut() {
+            if worker
+                .granted
+                .values()
+                .all(|it| it.kind == GrantKind::Standing)
+            {
+                worker.device.rest(self.now, &mut self.days);
+            }
+        }
+    }
+}
+
+/// Where a cause that only lasts until the next grant begins.
+const ORDER: usize = 6;
+
+/// Of several causes the one that is told of a device is the first.
+fn rank(cause: Cause) -> usize {
+    const FIRST: [Cause; ORDER] = [
+        Cause::Hold,
+        Cause::Cap,
+        Cause::Bound,
+        Cause::Target,
+        Cause::Memory,
+        Cause::Suspended,
+    ];
+    FIRST.iter().position(|it| *it == cause).unwrap_or(ORDER)
+}
+
+/// A worker's times, none before the grant and each behind the one before.
+fn stages_of(granted: Nanos, times: &ReportTimes) -> Stages {
+    let accepted = times.accepted.max(granted);
+    let begun = times.begun.max(accepted);
+    let started = times.started.max(begun);
+    Stages {
+        granted,
+        accepted,
+        begun,
+        lacked: times.lacked.min(begun - accepted),
+        started,
+        ended: times.ended.max(started),
+    }
+}
+
+/// What was waited for from the grant's arrival to the start.
+fn on_worker(device: &Device, stages: &Stages, whose: &Whose, sums: &mut Sums) {
+    let lacked = stages.begun.saturating_sub(stages.lacked);
+    sums.add(&(Cause::Program, None), stages.begun - lacked);
+    let mut free = 0;
+    for stretch in [(stages.accepted, lacked), (stages.begun, stages.started)] {
+        free += device.before(stretch, (whose, Cause::Device), sums);
+    }
+    sums.add(&(Cause::Worker, None), free);
+}
+
+/// A slice has run.
+fn ran(device: &Device, granted: &Granted, stages: &Stages) -> Box<Timing> {
+    let waited = granted.waited.clone().unwrap_or_default();
+    let announced = match waited.since {
+        0 => granted.at,
+        since => since.min(granted.at),
+    };
+    // When the window was full: what ran then is what it waited for.
+    let mut sums = waited.sums.without(is_full);
+    for stretch in &waited.full {
+        let free = device.before(*stretch, (&granted.whose, Cause::Window), &mut sums);
+        sums.add(&(Cause::Window, None), free);
+    }
+    // It was between two leaders, or under a standing grant that was closed.
+    let rest = (granted.at - announced).saturating_sub(sums.total());
+    let between = sums.waits().iter().any(|wait| wait.cause == Cause::Leader);
+    let cause = if between {
+        Cause::Leader
+    } else {
+        Cause::Worker
+    };
+    sums.add(&(cause, None), rest);
+    sums.add(&(Cause::Bus, None), stages.accepted - stages.granted);
+    on_worker(device, stages, &granted.whose, &mut sums);
+    Box::new(Timing {
+        announced,
+        granted: stages.granted,
+        accepted: stages.accepted,
+        begun: stages.begun,
+        started: stages.started,
+        ended: stages.ended,
+        waited_ns: stages.started - announced,
+        waits: sums.waits(),
+    })
+}
+
+/// A standing grant has ended.
+fn stood(granted: &Granted) -> Option<Box<Timing>> {
+    let (first, last) = granted.ran?;
+    Some(Box::new(Timing {
+        announced: granted.at,
+        granted: granted.at,
+        accepted: first.accepted,
+        begun: first.begun,
+        started: first.started,
+        ended: last.ended,
+        waited_ns: granted.parts.total(),
+        waits: granted.parts.waits(),
+    }))
+}

@@ -1,0 +1,165 @@
+//! A session's line: since when its ops wait, and what the time since then went to.
+
+use std::collections::VecDeque;
+
+use bus_schemas::OpNumber;
+
+use super::cause::Cause;
+use super::sums::{Key, Sums};
+use crate::time::Nanos;
+
+/// Announcements kept of a session: beyond, those that came last count as one.
+const ANNOUNCED: usize = 4_096;
+
+/// Ops that were announced together and are not granted.
+#[derive(Debug)]
+struct Announced {
+    last: OpNumber,
+    at: Nanos,
+    /// The session's sums by then.
+    sums: Sums,
+}
+
+/// Stretches that are kept of a session.
+const STRETCHES: usize = 4_096;
+
+/// A wait that has ended in a grant.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Waited {
+    /// When its first op was announced.
+    pub(super) since: Nanos,
+    /// The session's sums by then.
+    before: Sums,
+    /// What the time went to.
+    pub(super) sums: Sums,
+    /// When it was next and the window was full: what the device did then tells more.
+    pub(super) full: Vec<(Nanos, Nanos)>,
+}
+
+/// One session.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// All that it ever waited.
+    sums: Sums,
+    /// Up to when.
+    until: Nanos,
+    /// What it waits for since.
+    cause: Option<Key>,
+    announced: VecDeque<Announced>,
+    /// When it was next and the window was full.
+    full: VecDeque<(Nanos, Nanos)>,
+}
+
+impl Line {
+    /// From now on it waits for something else, or for nothing.
+    pub(super) fn turn(&mut self, now: Nanos, cause: Option<Key>) {
+        self.pass(now);
+        self.cause = cause;
+    }
+
+    fn pass(&mut self, now: Nanos) {
+        if let Some(cause) = &self.cause {
+            self.sums.add(cause, now.saturating_sub(self.until));
+            if is_full(cause.0) && now > self.until {
+                self.note_full((self.until, now));
+            }
+        }
+        self.until = self.until.max(now);
+    }
+
+    fn note_full(&mut self, stretch: (Nanos, Nanos)) {
+        match self.full.back_mut() {
+            Some(last) if last.1 == stretch.0 => last.1 = stretch.1,
+            _ => self.full.push_back(stretch),
+        }
+        let oldest = self.announced.front().map_or(stretch.0, |it| it.at);
+        let past = |it: &(Nanos, Nanos)| it.1 <= oldest;
+        while self.full.front().is_some_and(past) || self.full.len() > STRETCHES {
+            self.full.pop_front();
+        }
+    }
+
+    /// Ops through this one were announced. Those that were announced before wait since then.
+    pub(super) fn announce(&mut self, now: Nanos, last: OpNumber) {
+        let known = self.announced.back().map(|it| it.last);
+        self.announce_again(now, last, known, None);
+    }
+
+    /// The same of ops that were granted before, by a grant that did not stand.
+    pub(super) fn announce_as(&mut self, now: Nanos, last: OpNumber, before: Waited) {
+        let known = self.announced.back().map(|it| it.last);
+        self.announce_again(now, last, known, Some(before));
+    }
+
+    fn announce_again(
+        &mut self,
+        now: Nanos,
+        last: OpNumber,
+        known: Option<OpNumber>,
+        before: Option<Waited>,
+    ) {
+        if known.is_some_and(|known| last <= known) {
+            return;
+        }
+        self.pass(now);
+        if self.announced.len() >= ANNOUNCED
+            && let Some(newest) = self.announced.back_mut()
+        {
+            newest.last = last;
+            return;
+        }
+        let (at, sums) = match before {
+            Some(before) => (before.since, before.before),
+            None => (now, self.sums.clone()),
+        };
+        self.announced.push_back(Announced { last, at, sums });
+    }
+
+    /// Ops were granted and did not run: they wait again, from now on.
+    pub(super) fn give_back(&mut self, now: Nanos, last: OpNumber) {
+        self.pass(now);
+        let sums = self.sums.clone();
+        self.announced.push_front(Announced {
+            last,
+            at: now,
+            sums,
+        });
+    }
+
+    /// Ops were granted: what they waited for, where it is known since when.
+    pub(super) fn grant(&mut self, now: Nanos, first: OpNumber, last: OpNumber) -> Option<Waited> {
+        self.pass(now);
+        let of = self.announced.iter().find(|it| it.last >= first)?;
+        let waited = Waited {
+            since: of.at,
+            before: of.sums.clone(),
+            sums: self.sums.since(&of.sums),
+            full: self.full_between(of.at, now),
+        };
+        while self.announced.front().is_some_and(|it| it.last <= last) {
+            self.announced.pop_front();
+        }
+        Some(waited)
+    }
+
+    fn full_between(&self, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos)> {
+        let within = self.full.iter().map(|it| (it.0.max(from), it.1.min(to)));
+        within.filter(|it| it.1 > it.0).collect()
+    }
+
+    /// Its leader is gone, or has begun anew: what waits waits for the next.
+    pub(super) fn lose_leader(&mut self, now: Nanos) {
+        let waits = !self.announced.is_empty();
+        self.turn(now, waits.then_some((Cause::Leader, None)));
+    }
+
+    /// Whether nothing of it waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.cause.is_none() && self.announced.is_empty()
+    }
+}
+
+/// Whether a cause is that it is next and has no room.
+pub(super) fn is_full(cause: Cause) -> bool {
+    matches!(cause, Cause::Window | Cause::Own)
+}

@@ -1,0 +1,14 @@
+//! What launches waited for, and why devices were idle: read from the record and the times beside it, never from
+//! thresholds. See `README.md` beside this file.
+
+mod cause;
+mod device;
+mod explainer;
+mod line;
+mod sums;
+
+pub use cause::Cause;
+pub use device::DeviceDay;
+pub(crate) use explainer::Explainer;
+pub use explainer::Timing;
+pub use sums::Wait;

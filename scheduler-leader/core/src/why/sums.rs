@@ -1,0 +1,87 @@
+//! Times by cause.
+
+use bus_schemas::Tenant;
+
+use super::cause::Cause;
+
+/// Causes that are told apart at most, each with whose doing it was: the others go together without.
+const KEPT: usize = 64;
+
+/// A cause, and whose doing it was.
+pub(crate) type Key = (Cause, Option<Tenant>);
+
+/// A time that was waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    /// For what.
+    pub cause: Cause,
+    /// Whose doing it was, where it was a tenant's.
+    pub of: Option<Tenant>,
+    /// Nanoseconds.
+    pub ns: u64,
+}
+
+/// Nanoseconds by cause.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Sums(Vec<(Key, u64)>);
+
+impl Sums {
+    /// Adds a time.
+    pub(crate) fn add(&mut self, key: &Key, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        let full = self.0.len() >= KEPT;
+        let at = self.0.iter().position(|(known, _)| known == key);
+        let whole = (key.0, None);
+        let at = at.or_else(|| {
+            let mut rows = self.0.iter();
+            full.then(|| rows.position(|(known, _)| *known == whole))?
+        });
+        match at.and_then(|at| self.0.get_mut(at)) {
+            Some((_, sum)) => *sum = sum.saturating_add(ns),
+            None if full => self.0.push((whole, ns)),
+            None => self.0.push((key.clone(), ns)),
+        }
+    }
+
+    /// What came since these sums were so: they only grow.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let mut grown = Self::default();
+        for (key, ns) in &self.0 {
+            let known = before.0.iter().find(|(known, _)| known == key);
+            grown.add(key, ns.saturating_sub(known.map_or(0, |(_, ns)| *ns)));
+        }
+        grown
+    }
+
+    /// Without those of some causes.
+    pub(crate) fn without(&self, gone: impl Fn(Cause) -> bool) -> Self {
+        let rest = self.0.iter().filter(|((cause, _), _)| !gone(*cause));
+        Self(rest.cloned().collect())
+    }
+
+    /// All together.
+    pub(crate) fn total(&self) -> u64 {
+        self.0
+            .iter()
+            .fold(0, |sum, (_, ns)| sum.saturating_add(*ns))
+    }
+
+    /// As it is told, the longest first.
+    pub(crate) fn waits(&self) -> Vec<Wait> {
+        let wait = |((cause, of), ns): &(Key, u64)| Wait {
+            cause: *cause,
+            of: of.clone(),
+            ns: *ns,
+        };
+        let mut waits: Vec<_> = self.0.iter().map(wait).collect();
+        waits.sort_by(|one, other| {
+            let place = |it: &Wait| (std::cmp::Reverse(it.ns), it.cause);
+            place(one)
+                .cmp(&place(other))
+                .then_with(|| one.of.cmp(&other.of))
+        });
+        waits
+    }
+}
