@@ -14,7 +14,7 @@ use warploom_cli::calendar::now_ms;
 use warploom_cli::exit::UsageError;
 use warploom_cli::settings::Settings;
 use warploom_cli::table::{fitted, headed};
-use warploom_cli::{commands, output};
+use warploom_cli::{commands, completion, output};
 
 use crate::lanes::Lanes;
 use crate::live;
@@ -46,7 +46,7 @@ pub struct TopArgs {
     #[arg(long, value_enum, default_value = "name")]
     sort: Sort,
     /// Only tenants, sessions and programs with this text in their names
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", add = completion::tenants())]
     filter: String,
 }
 

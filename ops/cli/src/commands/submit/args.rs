@@ -23,7 +23,7 @@ pub struct SubmitArgs {
     /// Entry function
     pub entry: String,
     /// Whose session it is
-    #[arg(long, default_value = "default")]
+    #[arg(long, default_value = "default", add = crate::completion::tenants())]
     pub tenant: bus_schemas::Tenant,
     /// Blocks: x[,y[,z]]
     #[arg(long, default_value = "1", value_parser = dim)]
