@@ -123,7 +123,82 @@ pub(super) fn profiles(versions: &[ProfileVersion]) -> Vec<Candidate> {
 
 #[cfg(test)]
 mod tests {
+    use bus_schemas::{Chain, Incarnation, LeaderId, TenantSettings, TenantStatus, WIRE_VERSION};
+
     use super::*;
+
+    fn worker(id: u64, gpu: u32, lost: bool) -> WorkerStatus {
+        WorkerStatus {
+            incarnation: Incarnation(id),
+            gpu,
+            device: "a device".into(),
+            sessions: id,
+            granted: 0,
+            accepted: 0,
+            chain: Chain::default(),
+            outstanding_ns: 0,
+            lost,
+            draining: id == 2,
+        }
+    }
+
+    fn status() -> Status {
+        let settings = TenantSettings {
+            suspended: true,
+            groups: bus_schemas::Groups::new(["spare".parse().expect("a name")]).expect("groups"),
+            ..TenantSettings::default()
+        };
+        Status {
+            v: WIRE_VERSION,
+            epoch: 1,
+            leader: LeaderId(1),
+            input: 0,
+            recorded: 0,
+            global: 0,
+            held: false,
+            // Two of one device, and one that is gone.
+            workers: vec![
+                worker(1, 0, false),
+                worker(2, 0, false),
+                worker(3, 1, false),
+                worker(4, 2, true),
+            ],
+            places: Vec::new(),
+            tenants: vec![TenantStatus {
+                tenant: "chat".parse().expect("a name"),
+                settings,
+                sessions: 1,
+                queued: 0,
+                granted: 0,
+                attainment: None,
+            }],
+            settings: None,
+            profile: None,
+            stores: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_status_names_what_is_there() {
+        let status = status();
+        let pair = |name: &str, help: &str| Candidate::new(name, help);
+        let suspended = pair("chat", "priority 2, 1 session, suspended");
+        assert_eq!(tenants(&status), [suspended]);
+        let gpus = gpus(&status);
+        assert_eq!(gpus, [pair("0", "a device"), pair("1", "a device")]);
+        let workers = workers(&status);
+        let third = "gpu 1, a device, 3 sessions";
+        assert_eq!(
+            workers,
+            [
+                pair("1", third),
+                pair("0000000000000001", "gpu 0, a device, 1 session"),
+                pair("0000000000000002", "gpu 0, a device, 2 sessions, draining"),
+                pair("0000000000000003", third),
+            ]
+        );
+        assert_eq!(groups(&status), [pair("spare", "0 workers")]);
+    }
 
     #[test]
     fn a_session_is_looked_for_from_what_was_typed_on() {
