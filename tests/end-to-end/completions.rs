@@ -177,6 +177,9 @@ async fn a_clusters_names_are_offered_in_the_shells_that_are_here() {
         assert_eq!(asked(&nowhere).0, [""; 0], "{program}");
     }
     let asked = |words: &[&str]| offered(&mut of(&loaded), "bash", words);
+    let ptx = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/saxpy.ptx");
+    let ptx = ptx.to_str().expect("text");
+    assert_eq!(asked(&["warploom", "submit", ptx, "s"]), ["saxpy"]);
     let list = ["warploom", "session", "list", "--tenant", "="];
     assert_eq!(asked(&list), ["chat", "train"], "bash splits words");
     assert_eq!(asked(&[&list[..], &["t"]].concat()), ["train"]);

@@ -20,7 +20,9 @@ use crate::settings::Settings;
 const WAIT: Duration = Duration::from_millis(500);
 
 /// What a function finds in time; nothing where it fails or takes longer.
-fn in_time<T: Send + 'static>(find: impl FnOnce() -> Result<Vec<T>> + Send + 'static) -> Vec<T> {
+pub(super) fn in_time<T: Send + 'static>(
+    find: impl FnOnce() -> Result<Vec<T>> + Send + 'static,
+) -> Vec<T> {
     let (tell, heard) = mpsc::sync_channel(1);
     // Whatever it waits for, this process does not.
     let asks = thread::Builder::new().spawn(move || tell.send(find()));

@@ -4,6 +4,7 @@
 mod bash;
 mod candidate;
 mod cluster;
+mod kernels;
 mod line;
 mod rows;
 mod shell;
@@ -94,6 +95,12 @@ pub fn profiles() -> ArgValueCompleter {
 #[must_use]
 pub fn weights() -> ArgValueCompleter {
     live(cluster::weights)
+}
+
+/// Of the kernels of the PTX file that the line names.
+#[must_use]
+pub fn kernels() -> ArgValueCompleter {
+    completer(|_| cluster::in_time(|| kernels::kernels(&line::words())))
 }
 
 /// Of `KEY=VALUE`: the keys of settings and, of those that have few values, these.

@@ -21,6 +21,7 @@ pub struct SubmitArgs {
     /// PTX file
     pub ptx: PathBuf,
     /// Entry function
+    #[arg(add = crate::completion::kernels())]
     pub entry: String,
     /// Whose session it is
     #[arg(long, default_value = "default", add = crate::completion::tenants())]
