@@ -1,14 +1,17 @@
 //! The `warploom` binary: the product's commands, and the laboratory's where the feature `lab` is on.
 
+mod completions;
+mod man;
+
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use warploom_cli::global::Global;
 use warploom_cli::settings::Settings;
-use warploom_cli::{commands, drop_in, exit, output};
+use warploom_cli::{commands, completion, drop_in, exit, output};
 
 /// Counts only while a benchmark asks it to.
 #[cfg(feature = "lab")]
@@ -33,6 +36,10 @@ enum Command {
     Controller(controller::ControllerArgs),
     /// Shows tenants, devices and sessions in the terminal, live
     Top(top::TopArgs),
+    /// Prints the script with which a shell completes commands, with the cluster's own names
+    Completions(completions::CompletionsArgs),
+    /// Writes the manual: a page for each command
+    Man(man::ManArgs),
     #[cfg(feature = "lab")]
     #[command(flatten)]
     Lab(lab::LabCommand),
@@ -49,6 +56,7 @@ const EXAMPLES: &str = "\
   warploom status                   tenants, workers, queues
   warploom replay                   recompute the launch order from the record, compare digests
   warploom order show --live        positions of the launch order as they end
+  warploom completions bash         Tab completes tenants, sessions, settings
 
 Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable. Errors are listed in docs/reference/errors.md.";
 
@@ -81,6 +89,9 @@ fn beside(
 }
 
 fn main() -> ExitCode {
+    if completion::answer(Cli::command) {
+        return ExitCode::SUCCESS;
+    }
     let cli = Cli::parse_from(smi_by_name(std::env::args_os().collect()));
     let done = match &cli.command {
         Command::Product(command) => commands::run(command, &cli.global),
@@ -88,6 +99,11 @@ fn main() -> ExitCode {
             controller::controller(args, settings, json)
         }),
         Command::Top(args) => beside(&cli.global, |settings, json| top::top(args, settings, json)),
+        // These need no settings: a shell that starts may be anywhere.
+        Command::Completions(args) => completions::completions(args).map(|()| ExitCode::SUCCESS),
+        Command::Man(args) => {
+            man::man(args, Cli::command(), cli.global.json).map(|()| ExitCode::SUCCESS)
+        }
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command, &cli.global),
     };
@@ -103,11 +119,15 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_a_page_of_the_manual() {
+        man::tests::check(Cli::command());
     }
 
     #[test]

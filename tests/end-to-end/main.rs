@@ -9,6 +9,7 @@ mod chaos;
 mod children;
 mod cluster;
 mod commands;
+mod completions;
 mod control;
 mod copies;
 mod cudarc_program;

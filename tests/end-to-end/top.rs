@@ -1,10 +1,14 @@
-//! `warploom top` where no terminal is: what there is now, once.
+//! `warploom top` where no terminal is: what there is now, once; and in a terminal of any size, which it
+//! leaves as it was however it ends.
+
+use std::path::Path;
+use std::process::Command;
 
 use test_cluster::TempDir;
 
 use crate::cluster::{administrator, done, objects};
 use crate::loaded::{LoadedCluster, plan};
-use crate::run::{compile, text};
+use crate::run::{compile, text, warploom};
 use crate::swap::Holder;
 
 #[tokio::test]
@@ -30,4 +34,28 @@ async fn what_there_is_now_is_printed_once_for_people_and_programs() {
     let wrong = administrator(&loaded, &["top", "--every", "0"]);
     assert_eq!(wrong.status.code(), Some(2), "{:?}", text(&wrong));
     assert_eq!(holder.0.ends().1, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_of_any_size_is_left_as_it_was_however_it_ends() {
+    let loaded = LoadedCluster::idle(1, 1, &[plan("chat", "search", 1)], &[]).await;
+    let terminal =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end-to-end/programs/terminal.py");
+    let cluster = &loaded.demo.cluster;
+    for end in ["q", "\u{3}", "SIGTERM", "SIGINT"] {
+        let top = warploom(&cluster.options().state_dir);
+        let mut python = Command::new("python3");
+        python
+            .arg(&terminal)
+            .args(["80x24,40x12,20x6,200x60", end])
+            .arg(top.get_program())
+            .args(["top", "--every", "0.2"])
+            .env("TERM", "xterm-256color")
+            .env("WARPLOOM_BROKER_CREDENTIALS", cluster.credentials())
+            .env("WARPLOOM_CLUSTER_NAME", &cluster.options().cluster)
+            .current_dir(&cluster.options().state_dir);
+        let output = python.output().expect("Python runs");
+        let (out, err) = text(&output);
+        assert_eq!((out.trim(), &*err), ("0", ""), "{end:?}");
+    }
 }

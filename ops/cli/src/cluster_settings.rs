@@ -108,6 +108,12 @@ impl ClusterSetting {
         })
     }
 
+    /// Words that it may be, beside what is measured or counted.
+    #[must_use]
+    pub fn words(&self) -> &'static [&'static str] {
+        self.kind.words()
+    }
+
     /// A value as people write it.
     #[must_use]
     pub fn show(&self, value: &Value) -> String {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
+use crate::completion;
 use crate::exit::Misset;
 use crate::settings::Settings;
 
@@ -18,7 +19,8 @@ pub struct Global {
     #[arg(long, global = true, value_name = "FILE", env = "WARPLOOM_CONFIG", help_heading = HEADING)]
     pub config: Option<PathBuf>,
     /// Overrides a setting; `warploom config` lists them
-    #[arg(long = "set", global = true, value_name = "KEY=VALUE", value_parser = key_value, help_heading = HEADING)]
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE", value_parser = key_value, help_heading = HEADING,
+          add = completion::settings())]
     pub set: Vec<(String, String)>,
     /// Prints one JSON object a line instead of text
     #[arg(long, global = true, help_heading = HEADING)]

@@ -6,6 +6,7 @@ pub mod admin;
 pub mod calendar;
 pub mod cluster_settings;
 pub mod commands;
+pub mod completion;
 pub mod credentials;
 pub mod display;
 pub mod drop_in;

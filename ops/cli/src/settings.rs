@@ -25,6 +25,15 @@ impl Known {
     pub fn variable(&self) -> String {
         format!("WARPLOOM_{}", self.key.replace('.', "_").to_uppercase())
     }
+
+    /// The words that it may be, where it is one of a few.
+    #[must_use]
+    pub fn words(&self) -> &'static [&'static str] {
+        match Kind::of(self) {
+            Kind::OneOf(words) => words,
+            _ => &[],
+        }
+    }
 }
 
 macro_rules! known {

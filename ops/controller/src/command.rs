@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use warploom_cli::admin::Administrator;
 use warploom_cli::calendar::moment;
+use warploom_cli::completion::{self, Candidate};
 use warploom_cli::exit::{Unreachable, UsageError};
 use warploom_cli::output;
 use warploom_cli::settings::Settings;
@@ -84,6 +85,7 @@ Examples:
   warploom controller token revoke 0123456789abcdef")]
     Revoke {
         /// Its id
+        #[arg(add = completion::live(tokens))]
         id: String,
     },
 }
@@ -103,10 +105,10 @@ struct TokenArgs {
     #[arg(long, value_enum, default_value = "viewer")]
     role: Role,
     /// The tenant of a tenant-admin
-    #[arg(long)]
+    #[arg(long, add = completion::tenants())]
     tenant: Option<Tenant>,
     /// Narrows it to this operation; repeated, to any of them
-    #[arg(long = "operation", value_name = "NAME", value_parser = operation)]
+    #[arg(long = "operation", value_name = "NAME", value_parser = operation, add = completion::listed(operations))]
     operations: Vec<Operation>,
     /// Days that it lasts, 1 to 366
     #[arg(long, default_value_t = crate::api::tokens::DAYS)]
@@ -119,6 +121,21 @@ fn operation(text: &str) -> Result<Operation, String> {
         let all: Vec<_> = Operation::ALL.iter().map(|it| it.name()).collect();
         format!("it is none of {}", all.join(", "))
     })
+}
+
+/// The operations by name.
+fn operations() -> Vec<Candidate> {
+    let all = Operation::ALL.iter();
+    all.map(|it| Candidate::new(it.name(), "")).collect()
+}
+
+/// The tokens that there are, with their names.
+async fn tokens(administrator: Administrator) -> Result<Vec<Candidate>> {
+    let access = AccessStore::open(&administrator).await.map_err(told)?;
+    let tokens = access.tokens().await.map_err(told)?.into_iter();
+    Ok(tokens
+        .map(|(id, record)| Candidate::new(id, format!("{}, {}", record.name, record.role.name())))
+        .collect())
 }
 
 /// A problem as a command tells it.

@@ -11,21 +11,25 @@ mod virtual_device;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Arg, Subcommand};
 use warploom_cli::commands::block_on;
+use warploom_cli::completion::{self, Candidate};
 use warploom_cli::global::Global;
 
 /// The laboratory's commands.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
     /// Measures; `warploom bench` lists the benchmarks
+    #[command(mut_args(|arg| completed(arg, &[("name", bench::benchmarks), ("only", bench::metric_names)])))]
     Bench(bench::BenchArgs),
     /// Three tenants share two devices; the leader is killed half-way; everything is verified
     Demo(demo::DemoArgs),
     /// Kills, stops and cuts off real processes under load and checks every promise afterwards
     Chaos(chaos::ChaosArgs),
     /// Simulates in virtual time, with no GPU and no cluster: compares schedulers, plays faults
-    #[command(subcommand)]
+    #[command(subcommand, mut_subcommand("compare", |it| {
+        it.mut_args(|arg| completed(arg, &[("only", sim::metric_names)]))
+    }))]
     Sim(sim::SimCommand),
     /// One tenant of the demo (started by `demo`)
     #[command(hide = true)]
@@ -33,6 +37,18 @@ pub enum LabCommand {
     /// One program of a chaos run (started by `chaos`)
     #[command(hide = true)]
     ChaosProgram(chaos::ChaosProgramArgs),
+}
+
+/// What is listed.
+type Listed = fn() -> Vec<Candidate>;
+
+/// An argument with what shells offer for it: what only modules know that themselves need the arguments.
+fn completed(arg: Arg, named: &[(&str, Listed)]) -> Arg {
+    let found = named.iter().find(|(name, _)| arg.get_id() == *name);
+    match found {
+        Some((_, all)) => arg.add(completion::listed(*all)),
+        None => arg,
+    }
 }
 
 /// Runs a command.

@@ -1,9 +1,10 @@
 //! `warploom top`: the terminal and the cluster around the room.
 
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -12,15 +13,17 @@ use tokio::sync::mpsc;
 use warploom_cli::admin::Administrator;
 use warploom_cli::calendar::now_ms;
 use warploom_cli::exit::UsageError;
+use warploom_cli::process::stop_signal;
 use warploom_cli::settings::Settings;
 use warploom_cli::table::{fitted, headed};
-use warploom_cli::{commands, output};
+use warploom_cli::{commands, completion, output};
 
 use crate::lanes::Lanes;
 use crate::live;
+use crate::look::Look;
 use crate::room::{Action, Done, Key, Room};
 use crate::rows::{Sample, Sort};
-use crate::view::{Look, draw};
+use crate::view::draw;
 
 /// How often the picture is drawn anew at least.
 const FRAME: Duration = Duration::from_millis(250);
@@ -46,7 +49,7 @@ pub struct TopArgs {
     #[arg(long, value_enum, default_value = "name")]
     sort: Sort,
     /// Only tenants, sessions and programs with this text in their names
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", add = completion::tenants())]
     filter: String,
 }
 
@@ -59,7 +62,7 @@ pub fn top(args: &TopArgs, settings: &Settings, json: bool) -> Result<()> {
         bail!(UsageError("--every is 0.1 to 3600 seconds".into()));
     }
     commands::block_on(async {
-        let administrator = Administrator::of(settings).await?;
+        let administrator = Arc::new(Administrator::of(settings).await?);
         let first = live::sample(&administrator).await?;
         if args.once || json || !std::io::stdout().is_terminal() {
             return once(args, &first, json);
@@ -70,8 +73,14 @@ pub fn top(args: &TopArgs, settings: &Settings, json: bool) -> Result<()> {
             ..Room::default()
         };
         room.take(first);
-        let mut terminal = ratatui::init();
-        let shown = show(&mut terminal, &mut room, &administrator, args, settings).await;
+        // However it is told to stop, it leaves the terminal as it was.
+        let stopped = stop_signal()?;
+        let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
+        let shown = show(&mut terminal, &mut room, &administrator, args, settings);
+        let shown = tokio::select! {
+            shown = shown => shown,
+            () = stopped => Ok(()),
+        };
         ratatui::restore();
         shown
     })
@@ -162,7 +171,7 @@ fn read(event: &Event) -> Option<Option<Key>> {
 async fn show(
     terminal: &mut DefaultTerminal,
     room: &mut Room,
-    administrator: &Administrator,
+    administrator: &Arc<Administrator>,
     args: &TopArgs,
     settings: &Settings,
 ) -> Result<()> {
@@ -170,7 +179,8 @@ async fn show(
     let look = Look {
         colours: std::env::var_os("NO_COLOR").is_none(),
     };
-    let mut looks = tokio::time::interval(Duration::from_secs_f64(args.every));
+    let mut samples = live::samples(administrator, Duration::from_secs_f64(args.every));
+    let (tell, mut said) = mpsc::channel(1);
     let mut frames = tokio::time::interval(FRAME);
     let mut followed = true;
     loop {
@@ -183,7 +193,10 @@ async fn show(
                 match room.key(key) {
                     Done::Shown => {}
                     Done::Quit => return Ok(()),
-                    Done::Action(action) => room.message = done(administrator, &action).await,
+                    Done::Action(action) => {
+                        room.message = "it is being done".into();
+                        does(administrator, action, &tell);
+                    }
                 }
             }
             ran = order.recv(), if followed => match ran {
@@ -196,13 +209,20 @@ async fn show(
                 }
                 None => followed = false,
             },
-            _ = looks.tick() => match live::sample(administrator).await {
+            Some(sample) = samples.recv() => match sample {
                 Ok(sample) => room.take(sample),
                 Err(error) => room.message = format!("{error:#}"),
             },
+            Some(came) = said.recv() => room.message = came,
             _ = frames.tick() => {}
         }
     }
+}
+
+/// Does something while all else goes on, and tells what came of it.
+fn does(administrator: &Arc<Administrator>, action: Action, tell: &mpsc::Sender<String>) {
+    let (administrator, tell) = (administrator.clone(), tell.clone());
+    tokio::spawn(async move { tell.send(done(&administrator, &action).await).await });
 }
 
 /// Does something, and says what came of it.

@@ -4,8 +4,10 @@
 mod command;
 mod lanes;
 mod live;
+mod look;
 mod room;
 mod rows;
+mod table;
 mod view;
 
 pub use command::{TopArgs, top};

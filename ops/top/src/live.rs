@@ -1,7 +1,11 @@
 //! The cluster, asked again and again, and its order, followed: what comes goes to whoever shows it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use anyhow::Result;
 use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
 use warploom_cli::admin::{Administrator, SessionFilter};
 use warploom_cli::calendar::now_ms;
 use warploom_cli::record::{Followed, follow};
@@ -28,6 +32,28 @@ pub(crate) async fn sample(administrator: &Administrator) -> Result<Sample> {
         memory,
         sessions,
     })
+}
+
+/// Asks again and again, and tells what it finds; whoever shows it does not wait meanwhile.
+pub(crate) fn samples(
+    administrator: &Arc<Administrator>,
+    every: Duration,
+) -> mpsc::Receiver<Result<Sample>> {
+    let (tell, heard) = mpsc::channel(1);
+    let administrator = administrator.clone();
+    tokio::spawn(async move {
+        let mut looks = tokio::time::interval(every);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first is there at once, and so is what there was to see.
+        looks.tick().await;
+        loop {
+            looks.tick().await;
+            if tell.send(sample(&administrator).await).await.is_err() {
+                return;
+            }
+        }
+    });
+    heard
 }
 
 /// Follows the order on a thread of its own, for a replay computes; what ends from now on is told.

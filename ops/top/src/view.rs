@@ -1,29 +1,17 @@
 //! The picture: header, lanes, tables, and a line of keys.
 
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style, Stylize as _};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style, Stylize as _};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 
 use crate::lanes::Lanes;
+use crate::look::Look;
 use crate::room::{Pane, Room};
-use crate::rows::{GpuRow, TenantRow};
-use warploom_cli::admin::SessionRow;
-use warploom_cli::commands::tenant::size as short_bytes;
-use warploom_cli::target::duration as short_time;
+use crate::rows::GpuRow;
+use crate::table::{draw_devices, draw_sessions, draw_tenants};
 
-/// Colours of tenants: told apart by most eyes, on dark and on light.
-const COLOURS: [Color; 8] = [
-    Color::Indexed(68),
-    Color::Indexed(173),
-    Color::Indexed(71),
-    Color::Indexed(134),
-    Color::Indexed(178),
-    Color::Indexed(37),
-    Color::Indexed(168),
-    Color::Indexed(102),
-];
 /// Cells of what ran a quarter of their time, half, three quarters, all.
 const BLOCKS: [char; 4] = ['░', '▒', '▓', '█'];
 /// Columns of a lane's head.
@@ -32,7 +20,7 @@ const HEAD: u16 = 30;
 const LANES: usize = 8;
 
 const HELP: &str = "\
-  Tab     tenants, sessions, devices
+\x20 Tab     tenants, sessions, devices
   ↑ ↓     select a row (k, j)
   s       sort by name, busy, queue, memory
   /       filter by a text; Esc clears it
@@ -41,44 +29,25 @@ const HELP: &str = "\
   p       suspend the selected tenant, or resume it
   q       quit";
 
-/// How it is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// Whether there are colours.
-    pub(crate) colours: bool,
-}
-
-impl Look {
-    fn of(self, tenant: &str) -> Style {
-        // Any spread will do, the same each time.
-        let sum = tenant
-            .bytes()
-            .fold(7_u32, |sum, byte| sum.wrapping_mul(31) ^ u32::from(byte));
-        match self.colours {
-            true => Style::new().fg(COLOURS[sum as usize % COLOURS.len()]),
-            false => Style::new(),
-        }
-    }
-
-    fn warned(self) -> Style {
-        match self.colours {
-            true => Style::new().fg(Color::Red),
-            false => Style::new().add_modifier(Modifier::BOLD),
-        }
-    }
-}
-
 /// Draws all of it.
 pub(crate) fn draw(frame: &mut Frame<'_>, room: &Room, lanes: &Lanes, now_ms: u64, look: Look) {
     let gpus = room.gpus();
     let shown = gpus.len().clamp(1, LANES) as u16;
-    let [head, weave, table, keys] = Layout::vertical([
+    // A question is seen to its end, whatever else is not.
+    let (keys, style) = footer(room, look);
+    let lines = match room.asked {
+        Some(_) => lines(&keys, frame.area().width),
+        None => 1,
+    };
+    let keys = Paragraph::new(keys).style(style).wrap(Wrap { trim: true });
+    let [rest, bottom] =
+        Layout::vertical([Constraint::Min(0), Constraint::Length(lines)]).areas(frame.area());
+    let [head, weave, table] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(shown + 2),
         Constraint::Min(4),
-        Constraint::Length(1),
     ])
-    .areas(frame.area());
+    .areas(rest);
     frame.render_widget(header(room, look), head);
     draw_lanes(frame, weave, &gpus, lanes, now_ms, look);
     match room.pane {
@@ -86,7 +55,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, room: &Room, lanes: &Lanes, now_ms: u6
         Pane::Sessions => draw_sessions(frame, table, room, look),
         Pane::Devices => draw_devices(frame, table, room, &gpus),
     }
-    frame.render_widget(footer(room, look), keys);
+    frame.render_widget(keys, bottom);
     if room.help {
         let area = frame.area();
         let [area] = Layout::vertical([Constraint::Length(10)]).areas(area);
@@ -154,174 +123,42 @@ fn draw_lanes(
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), inside);
 }
 
-/// A table with the selected row marked.
-fn draw_table(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    room: &Room,
-    title: &str,
-    head: &[(&str, u16)],
-    rows: Vec<Row<'_>>,
-) {
-    let filter = match room.filter.is_empty() && !room.typing {
-        true => String::new(),
-        false => format!(", with {:?}", room.filter),
-    };
-    let title = format!(" {title} ({}) by {}{filter} ", rows.len(), room.sort.name());
-    let mut state = TableState::default();
-    state.select((!rows.is_empty()).then_some(room.selected));
-    // What is last takes what is left.
-    let widths = head.iter().map(|(_, width)| match width {
-        0 => Constraint::Fill(1),
-        width => Constraint::Length(*width),
-    });
-    let names = head.iter().map(|(name, _)| number_or_text(name));
-    let table = Table::new(rows, widths)
-        .header(Row::new(names).add_modifier(Modifier::BOLD))
-        .block(Block::new().borders(Borders::TOP).title(title))
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-    frame.render_stateful_widget(table, area, &mut state);
-}
-
-/// A column's name; those of numbers end with `>` and stand to the right.
-fn number_or_text(name: &str) -> Cell<'static> {
-    match name.strip_suffix('>') {
-        Some(name) => number(name.to_owned()),
-        None => Cell::from(name.to_owned()),
+/// Rows that a text takes at a width, broken between words: at least one.
+fn lines(text: &str, width: u16) -> u16 {
+    let (width, mut lines, mut used) = (usize::from(width.max(1)), 1, 0);
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            (lines, used) = (lines + 1, 0);
+        }
+        used += length + usize::from(used > 0);
+        // One longer than a row goes on in the next.
+        lines += used.saturating_sub(1) / width;
+        used -= used.saturating_sub(1) / width * width;
     }
+    u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
-fn number(text: String) -> Cell<'static> {
-    Cell::from(Line::raw(text).alignment(Alignment::Right))
-}
-
-fn percent(part: f64) -> String {
-    format!("{:.0} %", part * 100.0)
-}
-
-fn draw_tenants(frame: &mut Frame<'_>, area: Rect, room: &Room, look: Look) {
-    let head = [
-        ("tenant", 14),
-        ("state", 9),
-        ("prio>", 4),
-        ("busy>", 5),
-        ("sessions>", 8),
-        ("queued>", 7),
-        ("p99>", 8),
-        ("target>", 8),
-        ("attained>", 8),
-        ("memory>", 9),
-        ("swapped>", 0),
-    ];
-    let row = |row: TenantRow| {
-        let late = row.attained.is_some_and(|attained| attained < 0.99);
-        let attained = row
-            .attained
-            .map_or_else(|| "-".into(), |it| format!("{:.1} %", it * 100.0));
-        let attained = number(attained);
-        let attained = if late {
-            attained.style(look.warned())
-        } else {
-            attained
-        };
-        let time = |ns: Option<u64>| number(ns.map_or_else(|| "-".into(), short_time));
-        let name = format!("■ {}", row.tenant);
-        Row::new([
-            Cell::from(name).style(look.of(&row.tenant)),
-            Cell::from(if row.suspended { "suspended" } else { "active" }),
-            number(row.priority.to_string()),
-            number(percent(row.busy)),
-            number(row.sessions.to_string()),
-            number(row.queued.to_string()),
-            time(row.p99_ns),
-            time(Some(row.target_ns).filter(|target| *target > 0)),
-            attained,
-            number(short_bytes(row.held)),
-            number(short_bytes(row.swapped)),
-        ])
-    };
-    let rows = room.tenants().into_iter().map(row).collect();
-    draw_table(frame, area, room, "tenants", &head, rows);
-}
-
-fn draw_sessions(frame: &mut Frame<'_>, area: Rect, room: &Room, look: Look) {
-    let head = [
-        ("session", 16),
-        ("tenant", 14),
-        ("gpu>", 4),
-        ("waits for", 10),
-        ("queued>", 8),
-        ("busy>", 6),
-        ("memory>", 9),
-        ("place", 8),
-        ("program", 0),
-    ];
-    let row = |row: SessionRow| {
-        let program = row.process.map_or_else(String::new, |process| {
-            format!("{} {} on {}", process.name, process.pid, process.host)
-        });
-        let busy = row
-            .busy_ppm
-            .map_or_else(|| "-".into(), |ppm| percent(f64::from(ppm) / 1e6));
-        Row::new([
-            Cell::from(row.id.to_string()),
-            Cell::from(row.tenant.to_string()).style(look.of(row.tenant.as_str())),
-            number(row.gpu.to_string()),
-            Cell::from(row.waits_for.name()),
-            number(row.queued.to_string()),
-            number(busy),
-            number(row.held.map_or_else(|| "-".into(), short_bytes)),
-            Cell::from(row.place.unwrap_or("-")),
-            Cell::from(program),
-        ])
-    };
-    let rows = room.sessions().into_iter().map(row).collect();
-    draw_table(frame, area, room, "sessions", &head, rows);
-}
-
-fn draw_devices(frame: &mut Frame<'_>, area: Rect, room: &Room, gpus: &[GpuRow]) {
-    let head = [
-        ("gpu>", 4),
-        ("worker", 16),
-        ("device", 24),
-        ("state", 8),
-        ("busy>", 6),
-        ("sessions>", 8),
-        ("memory>", 9),
-        ("of>", 9),
-        ("outstanding>", 11),
-    ];
-    let bytes = |bytes: Option<u64>| number(bytes.map_or_else(|| "-".into(), short_bytes));
-    let row = |gpu: &GpuRow| {
-        Row::new([
-            number(gpu.gpu.to_string()),
-            Cell::from(gpu.worker.clone()),
-            Cell::from(gpu.device.clone()),
-            Cell::from(gpu.state),
-            number(gpu.busy.map_or_else(|| "-".into(), percent)),
-            number(gpu.sessions.to_string()),
-            bytes(gpu.held),
-            bytes(gpu.capacity),
-            number(short_time(gpu.outstanding_ns)),
-        ])
-    };
-    let rows = gpus.iter().map(row).collect();
-    draw_table(frame, area, room, "devices", &head, rows);
-}
-
-fn footer(room: &Room, look: Look) -> Paragraph<'static> {
+/// What keys do now, or what is asked, and how that looks.
+fn footer(room: &Room, look: Look) -> (String, Style) {
     if let Some(action) = &room.asked {
-        return Paragraph::new(Line::styled(action.question(), look.warned()));
+        return (action.question(), look.warned());
     }
     let keys = match (room.typing, room.pane) {
-        (true, _) => format!("filter: {}_   Enter keeps it, Esc clears it", room.filter),
-        (false, Pane::Tenants) => {
-            "q quit  Tab sessions  s sort  / filter  p suspend or resume  ? keys".into()
+        (true, _) => {
+            let filter = &room.filter;
+            return (
+                format!("filter: {filter}_   Enter keeps it, Esc clears it"),
+                Style::new(),
+            );
         }
-        (false, Pane::Sessions) => "q quit  Tab devices  s sort  / filter  e end  ? keys".into(),
-        (false, Pane::Devices) => "q quit  Tab tenants  d drain or undo  ? keys".into(),
+        (false, Pane::Tenants) => {
+            "q quit  Tab sessions  s sort  / filter  p suspend or resume  ? keys"
+        }
+        (false, Pane::Sessions) => "q quit  Tab devices  s sort  / filter  e end  ? keys",
+        (false, Pane::Devices) => "q quit  Tab tenants  d drain or undo  ? keys",
     };
-    Paragraph::new(keys)
+    (keys.into(), Style::new())
 }
 
 #[cfg(test)]
@@ -375,6 +212,64 @@ mod tests {
         room.key(Key::Char('n'));
         room.key(Key::Char('?'));
         assert!(drawn(&room, 100, 20).contains("suspend the selected tenant"));
+    }
+
+    #[test]
+    fn a_question_is_seen_to_its_end_at_any_width() {
+        let mut room = Room::default();
+        room.take(sample());
+        room.key(Key::Tab);
+        room.key(Key::Char('e'));
+        for (width, height) in [(200, 60), (80, 24), (40, 12), (20, 6)] {
+            let text = drawn(&room, width, height);
+            assert!(text.contains("y/n"), "{width}: {text}");
+            assert!(text.contains("End session"), "{width}: {text}");
+        }
+        assert_eq!(lines("", 10), 1);
+        assert_eq!(lines("ab cd", 5), 1);
+        assert_eq!(lines("ab cd e", 5), 2);
+        assert_eq!(lines("abcdefghij kl", 5), 3);
+        assert_eq!(lines("ab", 0), 2);
+    }
+
+    #[test]
+    fn columns_are_whole_or_not_there() {
+        let mut room = Room::default();
+        room.take(sample());
+        let shown = |room: &Room, width: u16, parts: &[&str], others: &[&str]| {
+            let text = drawn(room, width, 20);
+            for part in parts {
+                assert!(text.contains(part), "{width}: {part}: {text}");
+            }
+            for part in others {
+                assert!(!text.contains(part), "{width}: {part}: {text}");
+            }
+        };
+        shown(&room, 120, &["sessions", "attained", "swapped"], &[]);
+        shown(&room, 80, &["sessions", "p99", "memory"], &["swapped"]);
+        shown(
+            &room,
+            40,
+            &["chat", "active", "busy", "sessions"],
+            &["memory"],
+        );
+        shown(&room, 20, &["train", "busy"], &["queued"]);
+        assert!(drawn(&room, 20, 6).contains("chat"), "some rows are left");
+        room.key(Key::Tab);
+        shown(
+            &room,
+            80,
+            &["000000000000002a", "waits for", "memory"],
+            &["place"],
+        );
+        shown(&room, 40, &["000000000000002a", "waits for"], &["program"]);
+        room.key(Key::Tab);
+        shown(
+            &room,
+            80,
+            &["00000000000000a1", "a device", "sessions"],
+            &["outstanding"],
+        );
     }
 
     #[test]

@@ -173,10 +173,14 @@ def _programs(stage, folder):
     if not library.is_file():
         library = library.parent / "deps" / library.name
     _compile(vector_add, ROOT / "tests/end-to-end/programs/vector_add.c", library)
-    share = "/usr/local/share/warploom"
+    pages, script, share = folder / "man1", folder / "warploom.bash", "/usr/local/share/warploom"
+    subprocess.run([stage.options.binary, "man", pages], check=True, capture_output=True)
+    with script.open("wb") as out:
+        subprocess.run([stage.options.binary, "completions", "bash"], check=True, stdout=out)
     image(folder / "image", HELM / "Containerfile", {
         "/usr/local/bin/warploom": stage.options.binary, "/usr/local/bin/nats-server": _nats_server(stage),
         "/usr/local/lib/warploom/libwarploom_cuda.so": library, f"{share}/vector_add": vector_add,
+        "/usr/local/share/man/man1": pages, "/usr/share/bash-completion/completions/warploom": script,
         f"{share}/vector_add.ptx": ROOT / "tests/kernels/vector_add.ptx", f"{share}/LICENSE": ROOT / "LICENSE"})
     runtimes = wheels.libraries(stage.options.tools, "runtime-requirements.txt")
     newest = max(runtimes.iterdir(), key=lambda it: [int(part) for part in it.name.split(".")])

@@ -258,7 +258,7 @@ def image(folder, containerfile, files):
     for place, source in files.items():
         path = folder / place.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, path)
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, path)
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o755)
     return folder

@@ -185,6 +185,36 @@ impl Administrator {
         }
     }
 
+    /// What the leader says at once of the sessions behind this one, the first ones without one.
+    ///
+    /// # Errors
+    /// As [`Self::sessions`].
+    pub(crate) async fn sessions_behind(
+        &self,
+        behind: Option<SessionId>,
+    ) -> Result<Vec<SessionStatus>> {
+        let all = SessionFilter::default();
+        Ok(self.told_page(&all, None, behind).await?.sessions)
+    }
+
+    /// A page of what the leader says of sessions.
+    async fn told_page(
+        &self,
+        filter: &SessionFilter,
+        session: Option<SessionId>,
+        after: Option<SessionId>,
+    ) -> Result<Sessions> {
+        let request = encode(&SessionsRequest {
+            v: WIRE_VERSION,
+            after,
+            session,
+            tenant: filter.tenant.clone(),
+            gpu: filter.gpu,
+        });
+        let answer = self.ask(Admin::Sessions, request, self.patience).await?;
+        decode(&answer).map_err(|error| anyhow!(Failure::from(error)))
+    }
+
     /// What the leader says of sessions, and whether it may not know all of them yet.
     pub(super) async fn told_sessions(
         &self,
@@ -193,15 +223,8 @@ impl Administrator {
     ) -> Result<(Vec<SessionStatus>, bool)> {
         let (mut all, mut partial) = (Vec::<SessionStatus>::new(), false);
         for _ in 0..PAGES {
-            let request = encode(&SessionsRequest {
-                v: WIRE_VERSION,
-                after: all.last().map(|row| row.session),
-                session,
-                tenant: filter.tenant.clone(),
-                gpu: filter.gpu,
-            });
-            let answer = self.ask(Admin::Sessions, request, self.patience).await?;
-            let page: Sessions = decode(&answer).map_err(|error| anyhow!(Failure::from(error)))?;
+            let after = all.last().map(|row| row.session);
+            let page = self.told_page(filter, session, after).await?;
             partial |= page.partial;
             let is_last = !page.more || page.sessions.is_empty();
             all.extend(page.sessions);

@@ -69,6 +69,18 @@ impl Kind {
         }
     }
 
+    /// Words that a value may be; `default` is that there is none.
+    pub(super) fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Switch => &["on", "off", "default"],
+            Self::Copies => &["auto", "1", "3", "5", "default"],
+            Self::Floors => &["none", "default"],
+            Self::Time(..) | Self::Ticks(_) | Self::Bytes(..) | Self::Age(..) | Self::Count(..) => {
+                &["default"]
+            }
+        }
+    }
+
     /// What a value is to be, with its range.
     pub(super) fn wanted(self) -> String {
         match self {

@@ -8,6 +8,7 @@ use bus_schemas::{ClusterSettings, Status};
 use crate::admin::Administrator;
 use crate::calendar;
 use crate::cluster_settings::{CLUSTER_SETTINGS, ClusterSetting};
+use crate::completion;
 use crate::exit::UsageError;
 use crate::output;
 use crate::settings::Settings;
@@ -35,7 +36,7 @@ Examples:
   warploom cluster set window=default")]
     Set {
         /// SETTING=VALUE, or SETTING=default; `warploom cluster show` lists the settings
-        #[arg(required = true, value_name = "SETTING=VALUE")]
+        #[arg(required = true, value_name = "SETTING=VALUE", add = completion::cluster_settings())]
         changes: Vec<String>,
     },
 }

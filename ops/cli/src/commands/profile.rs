@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::admin::Administrator;
 use crate::calendar;
 use crate::commands::usage::kernel_text;
+use crate::completion;
 use crate::output;
 use crate::profiles::{Changes, ProfileVersion};
 use crate::settings::Settings;
@@ -36,7 +37,7 @@ Examples:
   warploom profile show 12")]
     Show {
         /// Its number or the beginning of its hash (default: the one in force)
-        #[arg(value_name = "VERSION")]
+        #[arg(value_name = "VERSION", add = completion::profiles())]
         name: Option<String>,
     },
     /// Orders by a version from now on, whatever is measured
@@ -46,7 +47,7 @@ Examples:
   warploom profile pin 12")]
     Pin {
         /// Its number or the beginning of its hash (default: the newest)
-        #[arg(value_name = "VERSION")]
+        #[arg(value_name = "VERSION", add = completion::profiles())]
         name: Option<String>,
     },
     /// Learns from what is measured again

@@ -12,6 +12,7 @@ use gpu_worker::{DeclaredLost, DeviceLost, DeviceSettings, SwapSettings, WorkerS
 use scheduler_leader::{Events, LeaderSettings};
 use telemetry::Role;
 
+use crate::completion;
 use crate::credentials::credentials;
 use crate::exit::UsageError;
 use crate::process::{follow_parent, has_parent, stop_signal};
@@ -53,18 +54,18 @@ pub struct WorkerArgs {
     #[arg(long)]
     pub gpu: Option<u32>,
     /// auto (a GPU where there is one), cpu or cuda [default: the setting worker.device, auto]
-    #[arg(long)]
+    #[arg(long, add = completion::values_of("worker.device"))]
     pub device: Option<String>,
     /// native or interpreter: what runs kernels on the CPU device [default: the setting
     /// worker.engine, native]
-    #[arg(long)]
+    #[arg(long, add = completion::values_of("worker.engine"))]
     pub engine: Option<String>,
     /// all, tenant or off: which sessions on a CPU device store bytes once that they hold alike
     /// [default: the setting worker.share, tenant]
-    #[arg(long)]
+    #[arg(long, add = completion::values_of("worker.share"))]
     pub share: Option<String>,
     /// Group of workers that it is in [default: the setting worker.group, default]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completion::groups())]
     pub group: Option<bus_schemas::Tenant>,
     /// Takes only tenants that are bound to its group, one at a time
     #[arg(long)]

@@ -17,6 +17,7 @@ use bus_schemas::{
 };
 
 use crate::admin::Administrator;
+use crate::completion;
 use crate::credentials::credentials;
 use crate::drop_in::{self, EnvVariable};
 use crate::exit::{Unreachable, UsageError};
@@ -41,7 +42,7 @@ and ends with the program. The exit code is the program's, or 128 and the signal
 -v prints what is set for the program.")]
 pub struct RunArgs {
     /// The program's tenant; created if it does not exist and the credentials allow it
-    #[arg(long, default_value = "default", env = "WARPLOOM_TENANT")]
+    #[arg(long, default_value = "default", env = "WARPLOOM_TENANT", add = completion::tenants())]
     pub tenant: bus_schemas::Tenant,
     /// The tenant's priority from now on, 0 (highest) to 4
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=4))]
@@ -70,7 +71,7 @@ Examples:
   warploom env --json")]
 pub struct EnvArgs {
     /// Whose programs they are
-    #[arg(long, default_value = "default", env = "WARPLOOM_TENANT")]
+    #[arg(long, default_value = "default", env = "WARPLOOM_TENANT", add = completion::tenants())]
     pub tenant: bus_schemas::Tenant,
     /// Virtual devices that they see, each on another worker
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]

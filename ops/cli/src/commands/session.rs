@@ -7,6 +7,7 @@ use comfy_table::Table;
 
 use crate::admin::{Administrator, SessionFilter, SessionProcess, SessionRow};
 use crate::commands::tenant::size;
+use crate::completion;
 use crate::output;
 use crate::settings::Settings;
 use crate::table::{fitted, headed};
@@ -42,10 +43,10 @@ a target of others; its memory (it is swapped out); its worker; or it is suspend
 held (hold), or it is closing.")]
 pub struct ListArgs {
     /// Only those of this tenant
-    #[arg(long, value_name = "TENANT")]
+    #[arg(long, value_name = "TENANT", add = completion::tenants())]
     pub tenant: Option<Tenant>,
     /// Only those on this device
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", add = completion::gpus())]
     pub gpu: Option<GpuId>,
 }
 
@@ -57,6 +58,7 @@ Examples:
   warploom session show 0000000700000003 --json")]
 pub struct ShowArgs {
     /// The session's id, as `session list` shows it
+    #[arg(add = completion::sessions())]
     pub session: SessionId,
 }
 
@@ -70,6 +72,7 @@ What of it runs ends, what is queued does not run, and its memory is free. The p
 fails with E-SESSION-KILLED; a program that opens another session goes on.")]
 pub struct EndArgs {
     /// The session's id, as `session list` shows it
+    #[arg(add = completion::sessions())]
     pub session: SessionId,
 }
 

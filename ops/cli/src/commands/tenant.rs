@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 
 use crate::admin::Administrator;
 use crate::commands::admission;
+use crate::completion;
 use crate::exit::UsageError;
 use crate::output;
 use crate::settings::{Settings, parse_bytes};
@@ -54,6 +55,7 @@ Examples:
   warploom tenant set train --group batch --group spare")]
 pub struct TenantSetArgs {
     /// The tenant: 1 to 32 of a-z, 0-9, '-', starting with a letter
+    #[arg(add = completion::tenants())]
     pub tenant: bus_schemas::Tenant,
     /// 0 (highest) to 4; a new tenant has 2
     #[arg(long)]
@@ -84,7 +86,7 @@ pub struct TenantSetArgs {
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub cap: Option<u8>,
     /// Group of workers its sessions go to; repeated, any of them
-    #[arg(long = "group", value_name = "NAME")]
+    #[arg(long = "group", value_name = "NAME", add = completion::groups())]
     pub groups: Vec<bus_schemas::Tenant>,
     /// Its sessions go to any group that is not exclusive, as those of a new tenant do
     #[arg(long, conflicts_with = "groups")]

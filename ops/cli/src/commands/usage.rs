@@ -39,7 +39,7 @@ pub struct UsageArgs {
     #[arg(long, value_name = "TIME")]
     pub until: Option<String>,
     /// Use of this tenant only
-    #[arg(long)]
+    #[arg(long, add = crate::completion::tenants())]
     pub tenant: Option<bus_schemas::Tenant>,
     /// Also what memory did: swapped out, back, waited for, saved by sharing, not sent; in CSV as more
     /// columns. JSON always has it, and the tables where there is anything

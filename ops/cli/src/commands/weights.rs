@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use crate::admin::Administrator;
 use crate::calendar;
 use crate::commands::tenant::size;
+use crate::completion;
 use crate::exit::{Unreachable, UsageError};
 use crate::output;
 use crate::settings::Settings;
@@ -48,6 +49,7 @@ Examples:
   warploom weights remove llama")]
     Remove {
         /// The name
+        #[arg(add = completion::weights())]
         name: Name,
     },
 }
@@ -62,6 +64,7 @@ Examples:
   warploom weights add tiny tiny.Q4_0.gguf --public")]
 pub struct AddArgs {
     /// The name: 1 to 64 of a-z, 0-9, '-', '_' and '.', beginning with a letter or digit
+    #[arg(add = completion::weights())]
     pub name: Name,
     /// Safetensors or GGUF files, all that belong to the model
     #[arg(required = true, value_name = "FILE")]
@@ -70,7 +73,8 @@ pub struct AddArgs {
     #[arg(
         long = "tenant",
         value_name = "TENANT",
-        required_unless_present = "public"
+        required_unless_present = "public",
+        add = completion::tenants()
     )]
     pub tenants: Vec<Tenant>,
     /// All tenants' copies are

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::admin::{Administrator, Kept};
 use crate::calendar::moment;
+use crate::completion;
 use crate::output;
 use crate::record::{Followed, PositionRow, Source, scan_explained};
 use crate::settings::Settings;
@@ -35,7 +36,7 @@ device to the time that it was idle. docs/howto/why.md says what each cause mean
 pub struct WhyArgs {
     /// A session, a launch (SESSION@OP, or a position as `order show` lists it) or a device (gpu:N);
     /// without one: all tenants and devices
-    #[arg(value_name = "SESSION|LAUNCH|GPU")]
+    #[arg(value_name = "SESSION|LAUNCH|GPU", add = completion::explained())]
     pub target: Option<Target>,
     /// A record that `order export` wrote (default: the cluster's)
     #[arg(long, value_name = "FILE")]

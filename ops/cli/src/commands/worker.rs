@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 
 use crate::admin::Administrator;
 use crate::commands::status::{workers_json, workers_table};
+use crate::completion;
 use crate::exit::UsageError;
 use crate::output;
 use crate::settings::Settings;
@@ -41,6 +42,7 @@ Its sessions go on as before. SIGTERM does not wait for them: the worker finishe
 granted, and its sessions end with E-DEVICE-LOST.")]
 pub struct DrainArgs {
     /// The number of its gpu, or its id
+    #[arg(add = completion::workers())]
     pub worker: Which,
     /// Gives it new sessions again
     #[arg(long)]

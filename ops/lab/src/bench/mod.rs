@@ -41,6 +41,7 @@ pub use metric::{Goal, Metric, Spec};
 pub(crate) use metric::{median, metrics, specs, table};
 
 pub use args::BenchArgs;
+use warploom_cli::completion::Candidate;
 use warploom_cli::exit::UsageError;
 use warploom_cli::output;
 use warploom_cli::process;
@@ -163,6 +164,20 @@ fn metrics_of_all() -> impl Iterator<Item = (&'static str, &'static Spec)> {
         .chain(swapping::METRICS.iter().map(|spec| ("memory", spec)))
         .chain(order.map(|spec| ("order", spec)))
         .chain(ptx.map(|spec| ("ptx", spec)))
+}
+
+/// The benchmarks by name.
+pub(crate) fn benchmarks() -> Vec<Candidate> {
+    let all = metrics_of_all();
+    all.map(|(benchmark, _)| Candidate::new(benchmark, ""))
+        .collect()
+}
+
+/// The metrics by name.
+pub(crate) fn metric_names() -> Vec<Candidate> {
+    let all = metrics_of_all();
+    all.map(|(_, spec)| Candidate::new(spec.name, spec.what))
+        .collect()
 }
 
 fn list() -> Table {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use warploom_cli::completion::{self, Candidate};
 
 use super::faults::FaultsArgs;
 
@@ -44,7 +45,7 @@ pub struct CompareArgs {
     pub reps: u64,
     /// Only pairs whose name contains one of these, such as `bert-inference` or
     /// `llm-decode+resnet50-training`
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', add = completion::listed(models))]
     pub pairs: Vec<String>,
     /// Models of your own, one .toml file each (`warploom sim workloads` writes examples)
     #[arg(long, value_name = "DIR")]
@@ -63,7 +64,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub timeline: Option<PathBuf>,
     /// Under which scheduler the timeline is
-    #[arg(long, value_name = "NAME", default_value = "warploom", value_parser = policy)]
+    #[arg(long, value_name = "NAME", default_value = "warploom", value_parser = policy,
+          add = completion::listed(policies))]
     pub timeline_policy: sim_compare::Policy,
 }
 
@@ -79,6 +81,20 @@ pub struct WorkloadsArgs {
     /// Decides the kernels' order and profiles
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// The models that are compared, which are in pairs' names.
+fn models() -> Vec<Candidate> {
+    let shapes = sim_compare::SHAPES.iter();
+    shapes.map(|shape| Candidate::new(shape.name, "")).collect()
+}
+
+/// The schedulers by name.
+fn policies() -> Vec<Candidate> {
+    let all = sim_compare::Policy::ALL.map(sim_compare::Policy::name);
+    // The beginning of a name will do.
+    let words = all.iter().filter_map(|name| name.split(' ').next());
+    words.map(|word| Candidate::new(word, "")).collect()
 }
 
 fn policy(text: &str) -> Result<sim_compare::Policy, String> {

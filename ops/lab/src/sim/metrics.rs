@@ -3,6 +3,7 @@
 use anyhow::Result;
 use sim_compare::compare::{active, alone_overhead, jain, newcomer_quanta, share_error};
 use sim_compare::{Model, Policy, SimulationError};
+use warploom_cli::completion::Candidate;
 
 use super::args::CompareArgs;
 use super::runs::{Comparison, Sum, sum};
@@ -71,6 +72,15 @@ const FIGURES: [(Spec, Figure); 4] = [
     (NEWCOMER, newcomer_quanta),
     (ACTIVE, active),
 ];
+
+/// All of them, with what each is.
+pub(crate) fn names() -> Vec<Candidate> {
+    let pairs = [P99_MEAN, P99_MAX, THROUGHPUT, FREE, OVERHEAD];
+    let figures = FIGURES.map(|(spec, _)| spec);
+    let all = pairs.into_iter().chain(figures);
+    all.map(|spec| Candidate::new(spec.name, spec.what))
+        .collect()
+}
 
 /// How many simulations [`metrics`] tells of.
 pub(super) fn steps(models: &[Model], args: &CompareArgs, wanted: &impl Fn(&str) -> bool) -> u64 {

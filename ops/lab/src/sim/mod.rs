@@ -21,6 +21,7 @@ use sim_compare::{DeviceKind, Model, SHAPES, generate};
 
 pub use args::{CompareArgs, SimCommand, WorkloadsArgs};
 pub use faults::FaultsArgs;
+pub(crate) use metrics::names as metric_names;
 
 use crate::bench::table as metric_table;
 use runs::Comparison;

@@ -2,16 +2,17 @@
 
 use clap::Args;
 
+use crate::completion;
 use crate::record::PositionRow;
 
 /// Which positions.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Filter {
     /// Positions of this tenant only
-    #[arg(long)]
+    #[arg(long, add = completion::tenants())]
     pub tenant: Option<bus_schemas::Tenant>,
     /// Positions of this device only
-    #[arg(long)]
+    #[arg(long, add = completion::gpus())]
     pub gpu: Option<u32>,
     /// The first global position
     #[arg(long, value_name = "POSITION")]

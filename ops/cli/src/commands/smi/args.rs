@@ -2,6 +2,9 @@
 
 use clap::{Args, Subcommand};
 
+use super::fields::{device_fields, process_fields};
+use crate::completion;
+
 /// `warploom smi`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -22,7 +25,8 @@ pub struct SmiArgs {
         long,
         default_value = "default",
         env = "WARPLOOM_TENANT",
-        global = true
+        global = true,
+        add = completion::tenants()
     )]
     pub tenant: bus_schemas::Tenant,
     /// Lists the devices with their UUIDs
@@ -35,13 +39,16 @@ pub struct SmiArgs {
     #[arg(short, long = "xml-format")]
     pub xml: bool,
     /// Fields of each device, a line for each device; a wrong name is answered with all names
-    #[arg(long, value_name = "FIELDS", value_delimiter = ',', conflicts_with_all = ["list", "query", "xml"])]
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', conflicts_with_all = ["list", "query", "xml"],
+          add = completion::listed(device_fields))]
     pub query_gpu: Vec<String>,
     /// Fields of each process, a line for each process; a wrong name is answered with all names
-    #[arg(long, value_name = "FIELDS", value_delimiter = ',', conflicts_with_all = ["list", "query", "xml", "query_gpu"])]
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', conflicts_with_all = ["list", "query", "xml", "query_gpu"],
+          add = completion::listed(process_fields))]
     pub query_compute_apps: Vec<String>,
     /// How fields are printed: csv, with noheader and nounits if they are to be left out
-    #[arg(long, value_name = "csv[,noheader][,nounits]", value_delimiter = ',')]
+    #[arg(long, value_name = "csv[,noheader][,nounits]", value_delimiter = ',',
+          add = completion::words(&["csv", "noheader", "nounits"]))]
     pub format: Vec<String>,
     /// Only this device: its index, UUID or place on the PCI bus; several with commas
     #[arg(short, long, value_name = "ID", value_delimiter = ',', global = true)]

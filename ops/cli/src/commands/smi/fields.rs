@@ -4,6 +4,7 @@ use nvml::{ProcessState, driver_text, percent};
 
 use super::view::Shown;
 use crate::calendar::{moment, now_ms};
+use crate::completion::Candidate;
 use crate::exit::UsageError;
 
 /// A field's value.
@@ -331,6 +332,22 @@ pub(super) fn process_lines(
         }
     }
     Ok(lines.join("\n"))
+}
+
+/// The first name of each field.
+fn named<F>(fields: &[Field<F>]) -> Vec<Candidate> {
+    let first = fields.iter().filter_map(|field| field.names.first());
+    first.map(|name| Candidate::new(*name, "")).collect()
+}
+
+/// The fields of a device by name.
+pub(super) fn device_fields() -> Vec<Candidate> {
+    named(DEVICE)
+}
+
+/// The fields of a process by name.
+pub(super) fn process_fields() -> Vec<Candidate> {
+    named(PROCESS)
 }
 
 /// Refuses fields that there are not, before anybody is asked for values.

@@ -21,9 +21,10 @@ pub struct SubmitArgs {
     /// PTX file
     pub ptx: PathBuf,
     /// Entry function
+    #[arg(add = crate::completion::kernels())]
     pub entry: String,
     /// Whose session it is
-    #[arg(long, default_value = "default")]
+    #[arg(long, default_value = "default", add = crate::completion::tenants())]
     pub tenant: bus_schemas::Tenant,
     /// Blocks: x[,y[,z]]
     #[arg(long, default_value = "1", value_parser = dim)]

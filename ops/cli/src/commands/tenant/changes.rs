@@ -5,6 +5,7 @@ use bus_schemas::Tenant;
 use clap::Args;
 
 use crate::admin::Administrator;
+use crate::completion;
 use crate::output;
 
 /// Where no leader answers.
@@ -22,6 +23,7 @@ out where that is allowed; nothing is lost. Programs that start meanwhile are re
 (E-TENANT-SUSPENDED). It stays suspended whoever leads, until `warploom tenant resume`.")]
 pub struct SuspendArgs {
     /// The tenant
+    #[arg(add = completion::tenants())]
     pub tenant: Tenant,
 }
 
@@ -32,6 +34,7 @@ Examples:
   warploom tenant resume train")]
 pub struct ResumeArgs {
     /// The tenant
+    #[arg(add = completion::tenants())]
     pub tenant: Tenant,
 }
 
@@ -46,6 +49,7 @@ Its settings and its login go; what it used stays in the accounts (`warploom usa
 broker that `warploom up` did not start is removed where that broker is configured.")]
 pub struct RemoveArgs {
     /// The tenant
+    #[arg(add = completion::tenants())]
     pub tenant: Tenant,
     /// Ends the sessions that it has; without it, a tenant that has any stays
     #[arg(long)]
@@ -64,6 +68,7 @@ come back, and their sessions end. The new password is printed nowhere: it is in
 file, from where `warploom run` and `warploom env` take it.")]
 pub struct RenewArgs {
     /// The tenant
+    #[arg(add = completion::tenants())]
     pub tenant: Tenant,
 }
 

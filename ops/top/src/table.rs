@@ -1,0 +1,219 @@
+//! The tables of tenants, sessions and devices: as many of their columns as fit, each of them whole.
+
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Borders, Cell, Row, Table, TableState};
+
+use crate::look::Look;
+use crate::room::Room;
+use crate::rows::{GpuRow, TenantRow};
+use warploom_cli::admin::SessionRow;
+use warploom_cli::commands::tenant::size as short_bytes;
+use warploom_cli::target::duration as short_time;
+
+/// A column: its name, which ends with `>` where numbers stand to the right; its width; and its turn to be left
+/// out where not all fit, 0 for what stays.
+type Column = (&'static str, u16, u8);
+
+/// The columns that fit, by their places: the others have left in their turn.
+fn fitting(columns: &[Column], width: u16) -> Vec<usize> {
+    let mut fit: Vec<usize> = (0..columns.len()).collect();
+    let needed = |fit: &[usize]| -> usize {
+        let widths = fit.iter().map(|at| usize::from(columns[*at].1) + 1);
+        widths.sum::<usize>().saturating_sub(1)
+    };
+    while needed(&fit) > usize::from(width) {
+        let turn = |at: &usize| columns[*at].2;
+        let leaves = fit
+            .iter()
+            .copied()
+            .filter(|at| turn(at) > 0)
+            .min_by_key(turn);
+        match leaves {
+            Some(leaves) => fit.retain(|at| *at != leaves),
+            None => break,
+        }
+    }
+    fit
+}
+
+/// A table with the selected row marked; the column `wide` takes what others leave.
+fn draw_table(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    room: &Room,
+    (title, wide): (&str, &str),
+    columns: &[Column],
+    rows: Vec<Vec<Cell<'_>>>,
+) {
+    let filter = match room.filter.is_empty() && !room.typing {
+        true => String::new(),
+        false => format!(", with {:?}", room.filter),
+    };
+    let title = format!(" {title} ({}) by {}{filter} ", rows.len(), room.sort.name());
+    let mut state = TableState::default();
+    state.select((!rows.is_empty()).then_some(room.selected));
+    let fit = fitting(columns, area.width);
+    let widths = fit.iter().map(|at| match columns[*at] {
+        (name, ..) if name == wide => Constraint::Fill(1),
+        (_, width, _) => Constraint::Length(width),
+    });
+    let names = fit.iter().map(|at| number_or_text(columns[*at].0));
+    let rows = rows.into_iter().map(|mut cells| {
+        let shown = fit
+            .iter()
+            .filter_map(|at| cells.get_mut(*at).map(std::mem::take));
+        Row::new(shown.collect::<Vec<_>>())
+    });
+    let table = Table::new(rows.collect::<Vec<_>>(), widths)
+        .header(Row::new(names).style(Modifier::BOLD))
+        .block(Block::new().borders(Borders::TOP).title(title))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+/// A column's name.
+fn number_or_text(name: &str) -> Cell<'static> {
+    match name.strip_suffix('>') {
+        Some(name) => number(name.to_owned()),
+        None => Cell::from(name.to_owned()),
+    }
+}
+
+fn number(text: String) -> Cell<'static> {
+    Cell::from(Line::raw(text).alignment(Alignment::Right))
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}
+
+/// The tenants.
+pub(crate) fn draw_tenants(frame: &mut Frame<'_>, area: Rect, room: &Room, look: Look) {
+    let head = [
+        ("tenant", 14, 0),
+        ("state", 9, 9),
+        ("prio>", 4, 5),
+        ("busy>", 5, 0),
+        ("sessions>", 8, 10),
+        ("queued>", 7, 6),
+        ("p99>", 8, 3),
+        ("target>", 8, 2),
+        ("attained>", 8, 4),
+        ("memory>", 9, 7),
+        ("swapped>", 9, 1),
+    ];
+    let row = |row: TenantRow| {
+        let late = row.attained.is_some_and(|attained| attained < 0.99);
+        let attained = row
+            .attained
+            .map_or_else(|| "-".into(), |it| format!("{:.1} %", it * 100.0));
+        let attained = number(attained);
+        let attained = if late {
+            attained.style(look.warned())
+        } else {
+            attained
+        };
+        let time = |ns: Option<u64>| number(ns.map_or_else(|| "-".into(), short_time));
+        let name = format!("■ {}", row.tenant);
+        vec![
+            Cell::from(name).style(look.of(&row.tenant)),
+            Cell::from(if row.suspended { "suspended" } else { "active" }),
+            number(row.priority.to_string()),
+            number(percent(row.busy)),
+            number(row.sessions.to_string()),
+            number(row.queued.to_string()),
+            time(row.p99_ns),
+            time(Some(row.target_ns).filter(|target| *target > 0)),
+            attained,
+            number(short_bytes(row.held)),
+            number(short_bytes(row.swapped)),
+        ]
+    };
+    let rows = room.tenants().into_iter().map(row).collect();
+    draw_table(frame, area, room, ("tenants", ""), &head, rows);
+}
+
+/// The sessions.
+pub(crate) fn draw_sessions(frame: &mut Frame<'_>, area: Rect, room: &Room, look: Look) {
+    let head = [
+        ("session", 16, 0),
+        ("tenant", 14, 8),
+        ("gpu>", 4, 4),
+        ("waits for", 10, 9),
+        ("queued>", 8, 2),
+        ("busy>", 6, 6),
+        ("memory>", 9, 5),
+        ("place", 8, 1),
+        ("program", 12, 3),
+    ];
+    let row = |row: SessionRow| {
+        let program = row.process.map_or_else(String::new, |process| {
+            format!("{} {} on {}", process.name, process.pid, process.host)
+        });
+        let busy = row
+            .busy_ppm
+            .map_or_else(|| "-".into(), |ppm| percent(f64::from(ppm) / 1e6));
+        vec![
+            Cell::from(row.id.to_string()),
+            Cell::from(row.tenant.to_string()).style(look.of(row.tenant.as_str())),
+            number(row.gpu.to_string()),
+            Cell::from(row.waits_for.name()),
+            number(row.queued.to_string()),
+            number(busy),
+            number(row.held.map_or_else(|| "-".into(), short_bytes)),
+            Cell::from(row.place.unwrap_or("-")),
+            Cell::from(program),
+        ]
+    };
+    let rows = room.sessions().into_iter().map(row).collect();
+    draw_table(frame, area, room, ("sessions", "program"), &head, rows);
+}
+
+/// The devices.
+pub(crate) fn draw_devices(frame: &mut Frame<'_>, area: Rect, room: &Room, gpus: &[GpuRow]) {
+    let head = [
+        ("gpu>", 4, 0),
+        ("worker", 16, 7),
+        ("device", 14, 4),
+        ("state", 8, 0),
+        ("busy>", 6, 6),
+        ("sessions>", 8, 5),
+        ("memory>", 9, 3),
+        ("of>", 9, 1),
+        ("outstanding>", 11, 2),
+    ];
+    let bytes = |bytes: Option<u64>| number(bytes.map_or_else(|| "-".into(), short_bytes));
+    let row = |gpu: &GpuRow| {
+        vec![
+            number(gpu.gpu.to_string()),
+            Cell::from(gpu.worker.clone()),
+            Cell::from(gpu.device.clone()),
+            Cell::from(gpu.state),
+            number(gpu.busy.map_or_else(|| "-".into(), percent)),
+            number(gpu.sessions.to_string()),
+            bytes(gpu.held),
+            bytes(gpu.capacity),
+            number(short_time(gpu.outstanding_ns)),
+        ]
+    };
+    let rows = gpus.iter().map(row).collect();
+    draw_table(frame, area, room, ("devices", "device"), &head, rows);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_leave_in_their_turn_until_the_others_fit() {
+        let columns = [("a", 4, 0), ("b", 4, 2), ("c", 4, 1), ("d", 4, 0)];
+        assert_eq!(fitting(&columns, 19), [0, 1, 2, 3]);
+        assert_eq!(fitting(&columns, 18), [0, 1, 3]);
+        assert_eq!(fitting(&columns, 13), [0, 3]);
+        assert_eq!(fitting(&columns, 0), [0, 3]);
+        assert_eq!(fitting(&[], 0), [0; 0]);
+    }
+}
