@@ -52,4 +52,5 @@ mod usage;
 mod variables;
 mod waits;
 mod weights;
+mod why;
 mod wiped;

@@ -346,7 +346,7 @@ impl ReplayedTerm {
             } => {
                 let rows = explainer
                     .as_deref_mut()
-                    .map(|explainer| explainer.times_of(*incarnation, times, reports.0.len()));
+                    .map(|explainer| explainer.times_of(*incarnation, times, &reports.0));
                 let mut rows = rows.into_iter().flatten();
                 for report in &reports.0 {
                     let row = rows.next();

@@ -12,6 +12,8 @@ use crate::time::Nanos;
 const DAY: Nanos = 86_400_000_000_000;
 /// Stretches of work, and changes of what keeps it idle, that are kept at most.
 const KEPT: usize = 16_384;
+/// Idle stretches that may turn out to have been busy.
+const BOOKED: usize = 64;
 
 /// A device on one day of the leaders' clock, which is that of the calendar (UTC) where the leader's process
 /// says so.
@@ -93,6 +95,8 @@ pub(super) struct Device {
     ran: VecDeque<Ran>,
     /// What would keep it idle, and since when.
     idle: VecDeque<(Nanos, Key)>,
+    /// Idle time that was accounted for last.
+    booked: VecDeque<((Nanos, Nanos), Key)>,
     /// Up to when its time is accounted for.
     until: Nanos,
 }
@@ -104,6 +108,7 @@ impl Device {
             gpu,
             ran: VecDeque::new(),
             idle: VecDeque::new(),
+            booked: VecDeque::new(),
             until: now,
         }
     }
@@ -122,21 +127,9 @@ impl Device {
 
     /// A position ran: accounts for the time up to its end.
     pub(super) fn ran(&mut self, stages: &Stages, whose: Whose, days: &mut Days) {
-        let mut start = stages.started;
-        // It was told to have ended when the next had begun already: the worker learns of an end later.
-        if let Some(last) = self.ran.back_mut().filter(|last| last.end > start) {
-            let end = start.max(last.start);
-            let over = (end, last.end);
-            last.end = end;
-            each_day(over, |day, ns| {
-                let busy = &mut days.entry((day, self.gpu)).or_default().busy_ns;
-                *busy = busy.saturating_sub(ns);
-            });
-            start = end;
-            self.until = self.until.min(start);
-        }
-        let end = stages.ended.max(start);
+        let (start, end) = (stages.started, stages.ended);
         self.book_idle(start, Some(stages), days);
+        self.unbook_idle((start, end), days);
         let from = start.max(self.until);
         if end > from {
             each_day((from, end), |day, ns| {
@@ -164,12 +157,14 @@ impl Device {
         (waits, cause): (&Whose, Cause),
         sums: &mut Sums,
     ) -> u64 {
-        let mut free = to.saturating_sub(from);
+        let (mut free, mut to) = (to.saturating_sub(from), to);
         for ran in self.ran.iter().rev() {
             if ran.end <= from {
                 break;
             }
+            // Of two at once the one that ended last counts.
             let ns = overlap((ran.start, ran.end), (from, to));
+            to = to.min(ran.start.max(from));
             let cause = match () {
                 () if ran.whose.session == waits.session => (Cause::Own, None),
                 () if ran.whose.priority < waits.priority => {
@@ -199,10 +194,12 @@ impl Device {
             };
             let cause = cause.unwrap_or((Cause::Unknown, None));
             let mut rest = stretch.1.saturating_sub(stretch.0);
+            let booked = &mut self.booked;
             let mut book = |key: &Key, part: (Nanos, Nanos)| {
                 each_day(part, |day, ns| {
                     days.entry((day, gpu)).or_default().idle.add(key, ns);
                 });
+                booked.push_back((part, key.clone()));
             };
             // Something was granted: what it was doing is told by its times. Of a standing grant what came
             // before its ops was its program's.
@@ -222,7 +219,33 @@ impl Device {
             book(&cause, (stretch.1.saturating_sub(rest), stretch.1));
             from = stretch.1;
         }
+        let surplus = self.booked.len().saturating_sub(BOOKED);
+        self.booked.drain(..surplus);
         self.until = self.until.max(to);
+    }
+
+    /// A device that parks work tells of what ran around other work when all of it has ended: what was taken for
+    /// idle meanwhile was busy.
+    fn unbook_idle(&mut self, (start, end): (Nanos, Nanos), days: &mut Days) {
+        let mut kept = VecDeque::new();
+        for ((from, to), key) in std::mem::take(&mut self.booked) {
+            let wrong = (from.max(start), to.min(end));
+            if wrong.1 <= wrong.0 {
+                kept.push_back(((from, to), key));
+                continue;
+            }
+            each_day(wrong, |day, ns| {
+                let day = days.entry((day, self.gpu)).or_default();
+                day.idle.take(&key, ns);
+                day.busy_ns = day.busy_ns.saturating_add(ns);
+            });
+            for part in [(from, wrong.0), (wrong.1, to)] {
+                if part.1 > part.0 {
+                    kept.push_back((part, key.clone()));
+                }
+            }
+        }
+        self.booked = kept;
     }
 }
 
@@ -238,5 +261,118 @@ fn each_day((mut from, to): (Nanos, Nanos), mut tell: impl FnMut(u64, u64)) {
         let end = (day + 1).saturating_mul(DAY).min(to);
         tell(day, end - from);
         from = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAM: Key = (Cause::Program, None);
+    const WORKER: Key = (Cause::Worker, None);
+
+    fn whose(session: u64, priority: u8) -> Whose {
+        Whose {
+            session: SessionId(session),
+            tenant: Some(format!("t{session}").parse().unwrap()),
+            priority,
+        }
+    }
+
+    /// Granted, accepted, begun, of which it lacked ops, started, ended.
+    fn stages([granted, accepted, begun, lacked, started, ended]: [u64; 6]) -> Stages {
+        Stages {
+            granted,
+            accepted,
+            begun,
+            lacked,
+            started,
+            ended,
+        }
+    }
+
+    /// Day, busy, idle by cause.
+    type Told = (u64, u64, Vec<(Cause, u64)>);
+
+    fn told(days: &Days) -> Vec<Told> {
+        let day = |(place, day): (&(u64, GpuId), &Day)| {
+            let waits = day.idle.waits().into_iter();
+            let waits = waits.map(|wait| (wait.cause, wait.ns)).collect();
+            (place.0, day.busy_ns, waits)
+        };
+        days.iter().map(day).collect()
+    }
+
+    #[test]
+    fn all_time_is_busy_or_idle_and_idle_by_what_kept_it_so() {
+        let (mut device, mut days) = (Device::new(0, 1_000), Days::new());
+        device.note(1_000, PROGRAM);
+        device.note(1_100, WORKER);
+        // Of 40 on its way, 20 lacking ops and 10 handed over until it ran for 30.
+        let first = stages([1_100, 1_140, 1_160, 20, 1_170, 1_200]);
+        device.ran(&first, whose(1, 2), &mut days);
+        device.note(1_210, PROGRAM);
+        device.rest(1_300, &mut days);
+        let idle = vec![
+            (Cause::Program, 100 + 20 + 90),
+            (Cause::Bus, 40),
+            (Cause::Worker, 10 + 10),
+        ];
+        assert_eq!(told(&days), [(0, 30, idle)]);
+    }
+
+    #[test]
+    fn what_ran_at_once_is_busy_once() {
+        let (mut device, mut days) = (Device::new(0, 0), Days::new());
+        device.note(0, WORKER);
+        device.ran(&stages([0, 0, 0, 0, 0, 120]), whose(1, 2), &mut days);
+        device.ran(&stages([0, 0, 0, 0, 100, 200]), whose(2, 2), &mut days);
+        assert_eq!(told(&days), [(0, 200, vec![])]);
+        // Something urgent ran while something else was parked, which is told of last.
+        device.note(200, PROGRAM);
+        device.ran(&stages([0, 0, 0, 0, 320, 340]), whose(3, 0), &mut days);
+        assert_eq!(told(&days), [(0, 220, vec![(Cause::Program, 120)])]);
+        device.ran(&stages([0, 0, 0, 0, 300, 400]), whose(1, 2), &mut days);
+        assert_eq!(told(&days), [(0, 300, vec![(Cause::Program, 100)])]);
+        let mut sums = Sums::default();
+        let free = device.before((250, 400), (&whose(9, 9), Cause::Device), &mut sums);
+        assert_eq!((free, sums.total()), (50, 100), "each moment once");
+    }
+
+    #[test]
+    fn what_ran_before_is_its_own_a_higher_priority_s_or_another_s() {
+        let (mut device, mut days) = (Device::new(0, 0), Days::new());
+        for (session, priority, from) in [(1, 2, 0), (2, 0, 100), (3, 2, 200), (4, 4, 300)] {
+            let ran = stages([from, from, from, 0, from, from + 90]);
+            device.ran(&ran, whose(session, priority), &mut days);
+        }
+        let mut sums = Sums::default();
+        let free = device.before((50, 350), (&whose(1, 2), Cause::Device), &mut sums);
+        let waits = sums.waits().into_iter();
+        let waits: Vec<_> = waits
+            .map(|wait| (wait.cause, wait.of.map(|of| of.to_string()), wait.ns))
+            .collect();
+        let of = |name: &str| Some(name.to_owned());
+        assert_eq!(
+            waits,
+            [
+                (Cause::Priority, of("t2"), 90),
+                (Cause::Device, of("t3"), 90),
+                (Cause::Device, of("t4"), 50),
+                (Cause::Own, None, 40),
+            ]
+        );
+        assert_eq!(free, 30);
+    }
+
+    #[test]
+    fn a_day_ends_at_midnight() {
+        let (mut device, mut days) = (Device::new(0, DAY - 50), Days::new());
+        device.note(DAY - 50, PROGRAM);
+        let late = stages([DAY - 50, DAY - 50, DAY - 50, 0, DAY - 20, DAY + 30]);
+        device.ran(&late, whose(1, 2), &mut days);
+        device.rest(DAY + 70, &mut days);
+        let idle = |ns| vec![(Cause::Program, ns)];
+        assert_eq!(told(&days), [(0, 20, idle(30)), (1, 30, idle(40))]);
     }
 }

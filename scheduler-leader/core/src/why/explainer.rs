@@ -8,56 +8,20 @@ use bus_schemas::{
 };
 
 use super::cause::Cause;
-use super::device::{Days, Device, DeviceDay, Stages, Whose};
-use super::line::{Line, Waited, is_full};
-use super::sums::{Key, Sums, Wait};
+use super::clock::WorkerClock;
+use super::device::{Days, Device, DeviceDay, Whose};
+use super::line::{Line, Waited};
+use super::position::{Granted, Timing, part, ran, stages_of, stood, unknown};
+use super::sums::{Key, Sums};
 use crate::leader::InputTimes;
 use crate::scheduler::Scheduler;
 use crate::time::Nanos;
-
-/// When a position waited and ran, and what it waited for. Times are nanoseconds of its leader's clock; those of
-/// the worker are put on it by the message that was on its way the shortest.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Timing {
-    /// When the leader heard of its first op; of a standing grant, when that was granted.
-    pub announced: Nanos,
-    /// When it was granted.
-    pub granted: Nanos,
-    /// When its worker had the grant.
-    pub accepted: Nanos,
-    /// When it was handed to the device.
-    pub begun: Nanos,
-    /// When its first op began.
-    pub started: Nanos,
-    /// When its last op had ended.
-    pub ended: Nanos,
-    /// From announced to started; of a standing grant, for how long ops of it were on the worker and had not
-    /// started.
-    pub waited_ns: u64,
-    /// What for, the longest first: together `waited_ns`.
-    pub waits: Vec<Wait>,
-}
-
-/// A position that has not ended.
-#[derive(Debug)]
-struct Granted {
-    whose: Whose,
-    kind: GrantKind,
-    ops: (OpNumber, OpNumber),
-    at: Nanos,
-    waited: Option<Waited>,
-    /// Of a standing grant: what its parts waited for.
-    parts: Sums,
-    /// Its first part, and its last.
-    ran: Option<(Stages, Stages)>,
-}
 
 /// A worker.
 #[derive(Debug)]
 struct Worker {
     device: Device,
-    /// From its clock to the leader's: the least that was seen, in this term.
-    offset: Option<i128>,
+    clock: WorkerClock,
     granted: BTreeMap<GpuPosition, Granted>,
     /// Sessions of which something waits.
     waiting: BTreeSet<SessionId>,
@@ -84,7 +48,7 @@ impl Explainer {
     pub(crate) fn begin_term(&mut self) {
         self.stale.clear();
         for worker in self.workers.values_mut() {
-            worker.offset = None;
+            worker.clock = WorkerClock::default();
             let idle = worker.granted.is_empty();
             if idle {
                 worker.device.rest(self.now, &mut self.days);
@@ -188,7 +152,7 @@ impl Explainer {
             let worker = self.workers.entry(at.incarnation);
             worker.or_insert_with(|| Worker {
                 device: Device::new(at.gpu, now),
-                offset: None,
+                clock: WorkerClock::default(),
                 granted: BTreeMap::new(),
                 waiting: BTreeSet::new(),
             });
@@ -235,23 +199,24 @@ impl Explainer {
         &mut self,
         incarnation: Incarnation,
         times: Option<&InputTimes>,
-        reports: usize,
+        reports: &[DoneReport],
     ) -> Vec<ReportTimes> {
         let said = times.and_then(|times| Some((times.at, times.done.as_ref()?)));
         let worker = self.workers.get_mut(&incarnation);
         let (Some((at, said)), Some(worker)) = (said, worker) else {
             return Vec::new();
         };
-        if said.rows.len() != reports {
+        if said.rows.len() != reports.len() {
             return Vec::new();
         }
-        let seen = i128::from(at) - i128::from(said.clock);
-        let offset = worker.offset.map_or(seen, |offset| offset.min(seen));
-        worker.offset = Some(offset);
-        let there = |moment: u64| {
-            let moment = i128::from(moment).saturating_add(offset);
-            u64::try_from(moment.max(0)).unwrap_or(at).min(at)
-        };
+        worker.clock.heard(at, said.clock);
+        for (report, row) in reports.iter().zip(&said.rows) {
+            let granted = worker.granted.get(&report.position);
+            if let Some(granted) = granted.filter(|it| it.kind == GrantKind::Run) {
+                worker.clock.sent(granted.at, row.accepted);
+            }
+        }
+        let there = |moment| worker.clock.leaders(moment, at);
         let row = |row: &ReportTimes| ReportTimes {
             accepted: there(row.accepted),
             begun: there(row.begun),
@@ -272,20 +237,13 @@ impl Explainer {
         let worker = self.workers.get_mut(&incarnation)?;
         match report.outcome {
             Outcome::Closed => None,
+            // The first says only that the grant stands.
             Outcome::Part => {
-                let granted = worker.granted.get_mut(&report.position)?;
-                // The first says only that the grant stands.
-                let times =
-                    times.filter(|times| times.ended > times.accepted && report.measured > 0)?;
-                let stages = stages_of(times.accepted.max(granted.at), times);
-                // Parts wait one behind the other: each moment counts once.
-                let counted = granted.ran.map_or(granted.at, |(_, last)| last.started);
-                let fresh = stages.from(counted);
-                on_worker(&worker.device, &fresh, &granted.whose, &mut granted.parts);
-                let whose = granted.whose.clone();
-                worker.device.ran(&stages, whose, &mut self.days);
-                let first = granted.ran.map_or(stages, |(first, _)| first);
-                granted.ran = Some((first, stages));
+                let times = times.filter(|it| it.ended > it.accepted && report.measured > 0)?;
+                match worker.granted.get_mut(&report.position) {
+                    Some(granted) => part(&mut worker.device, granted, times, &mut self.days),
+                    None => unknown(&mut worker.device, report, times, &mut self.days),
+                }
                 None
             }
             Outcome::Void | Outcome::Gone => {
@@ -298,19 +256,21 @@ impl Explainer {
                 }
                 None
             }
-            Outcome::Ran => {
-                let granted = worker.granted.remove(&report.position)?;
-                match granted.kind {
-                    GrantKind::Standing => stood(&granted),
-                    GrantKind::Run => {
-                        let stages = stages_of(granted.at, times?);
-                        let timing = ran(&worker.device, &granted, &stages);
-                        worker.device.ran(&stages, granted.whose, &mut self.days);
-                        Some(timing)
-                    }
-                    _ => None,
+            Outcome::Ran => match worker.granted.remove(&report.position) {
+                Some(granted) if granted.kind == GrantKind::Standing => stood(&granted),
+                Some(granted) if granted.kind == GrantKind::Run => {
+                    let stages = stages_of(granted.at, times?);
+                    let timing = ran(&worker.device, &granted, &stages);
+                    worker.device.ran(&stages, granted.whose, &mut self.days);
+                    Some(timing)
                 }
-            }
+                Some(_) => None,
+                None => {
+                    let times = times.filter(|_| report.measured > 0)?;
+                    unknown(&mut worker.device, report, times, &mut self.days);
+                    None
+                }
+            },
         }
     }
 
@@ -354,81 +314,4 @@ fn rank(cause: Cause) -> usize {
         Cause::Suspended,
     ];
     FIRST.iter().position(|it| *it == cause).unwrap_or(ORDER)
-}
-
-/// A worker's times, none before the grant and each behind the one before.
-fn stages_of(granted: Nanos, times: &ReportTimes) -> Stages {
-    let accepted = times.accepted.max(granted);
-    let begun = times.begun.max(accepted);
-    let started = times.started.max(begun);
-    Stages {
-        granted,
-        accepted,
-        begun,
-        lacked: times.lacked.min(begun - accepted),
-        started,
-        ended: times.ended.max(started),
-    }
-}
-
-/// What was waited for from the grant's arrival to the start.
-fn on_worker(device: &Device, stages: &Stages, whose: &Whose, sums: &mut Sums) {
-    let lacked = stages.begun.saturating_sub(stages.lacked);
-    sums.add(&(Cause::Program, None), stages.begun - lacked);
-    let mut free = 0;
-    for stretch in [(stages.accepted, lacked), (stages.begun, stages.started)] {
-        free += device.before(stretch, (whose, Cause::Device), sums);
-    }
-    sums.add(&(Cause::Worker, None), free);
-}
-
-/// A slice has run.
-fn ran(device: &Device, granted: &Granted, stages: &Stages) -> Box<Timing> {
-    let waited = granted.waited.clone().unwrap_or_default();
-    let announced = match waited.since {
-        0 => granted.at,
-        since => since.min(granted.at),
-    };
-    // When the window was full: what ran then is what it waited for.
-    let mut sums = waited.sums.without(is_full);
-    for stretch in &waited.full {
-        let free = device.before(*stretch, (&granted.whose, Cause::Window), &mut sums);
-        sums.add(&(Cause::Window, None), free);
-    }
-    // It was between two leaders, or under a standing grant that was closed.
-    let rest = (granted.at - announced).saturating_sub(sums.total());
-    let between = sums.waits().iter().any(|wait| wait.cause == Cause::Leader);
-    let cause = if between {
-        Cause::Leader
-    } else {
-        Cause::Worker
-    };
-    sums.add(&(cause, None), rest);
-    sums.add(&(Cause::Bus, None), stages.accepted - stages.granted);
-    on_worker(device, stages, &granted.whose, &mut sums);
-    Box::new(Timing {
-        announced,
-        granted: stages.granted,
-        accepted: stages.accepted,
-        begun: stages.begun,
-        started: stages.started,
-        ended: stages.ended,
-        waited_ns: stages.started - announced,
-        waits: sums.waits(),
-    })
-}
-
-/// A standing grant has ended.
-fn stood(granted: &Granted) -> Option<Box<Timing>> {
-    let (first, last) = granted.ran?;
-    Some(Box::new(Timing {
-        announced: granted.at,
-        granted: granted.at,
-        accepted: first.accepted,
-        begun: first.begun,
-        started: first.started,
-        ended: last.ended,
-        waited_ns: granted.parts.total(),
-        waits: granted.parts.waits(),
-    }))
 }

@@ -163,3 +163,98 @@ impl Line {
 pub(super) fn is_full(cause: Cause) -> bool {
     matches!(cause, Cause::Window | Cause::Own)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARE: Option<Key> = Some((Cause::Share, None));
+    const HOLD: Option<Key> = Some((Cause::Hold, None));
+
+    fn told(waited: &Waited) -> Vec<(Cause, u64)> {
+        let waits = waited.sums.waits().into_iter();
+        waits.map(|wait| (wait.cause, wait.ns)).collect()
+    }
+
+    #[test]
+    fn what_was_announced_later_waited_less_and_each_moment_counts_once() {
+        let mut line = Line::default();
+        line.announce(100, 4);
+        line.turn(100, SHARE);
+        line.announce(150, 9);
+        line.turn(170, HOLD);
+        let first = line.grant(200, 1, 4).unwrap();
+        assert_eq!(first.since, 100);
+        assert_eq!(told(&first), [(Cause::Share, 70), (Cause::Hold, 30)]);
+        line.turn(230, None);
+        let second = line.grant(260, 5, 9).unwrap();
+        assert_eq!(second.since, 150);
+        assert_eq!(told(&second), [(Cause::Hold, 60), (Cause::Share, 20)]);
+        assert!(line.is_idle());
+        assert!(line.grant(270, 10, 12).is_none(), "nobody announced it");
+    }
+
+    #[test]
+    fn a_slice_that_was_void_waits_anew_and_one_that_was_cut_goes_on() {
+        let mut line = Line::default();
+        line.announce(100, 9);
+        line.turn(100, SHARE);
+        assert_eq!(line.grant(120, 1, 5).unwrap().since, 100);
+        line.give_back(150, 5);
+        line.turn(150, HOLD);
+        let again = line.grant(190, 1, 5).unwrap();
+        assert_eq!((again.since, told(&again)), (150, vec![(Cause::Hold, 40)]));
+        assert_eq!(line.grant(200, 6, 9).unwrap().since, 100);
+    }
+
+    #[test]
+    fn what_a_leader_granted_in_vain_waits_since_it_was_announced_first() {
+        let mut line = Line::default();
+        line.announce(100, 4);
+        line.turn(100, SHARE);
+        let lost = line.grant(130, 1, 4).unwrap();
+        line.announce(140, 9);
+        line.lose_leader(150);
+        // The next leader hears of all that it has not accepted, in one piece.
+        line.announce_as(300, 9, lost);
+        line.turn(300, SHARE);
+        let then = line.grant(310, 5, 9).unwrap();
+        assert_eq!(then.since, 140);
+        assert_eq!(told(&then), [(Cause::Leader, 150), (Cause::Share, 20)]);
+    }
+
+    #[test]
+    fn when_the_window_was_full_is_kept_as_long_as_somebody_waits() {
+        let full = Some((Cause::Window, None));
+        let mut line = Line::default();
+        line.announce(100, 1);
+        line.turn(100, full.clone());
+        line.turn(120, SHARE);
+        line.turn(130, full.clone());
+        line.announce(135, 2);
+        assert_eq!(
+            line.grant(140, 1, 1).unwrap().full,
+            [(100, 120), (130, 140)]
+        );
+        assert_eq!(line.grant(150, 2, 2).unwrap().full, [(135, 150)]);
+        for at in 0..10_000 {
+            line.turn(200 + 2 * at, full.clone());
+            line.turn(201 + 2 * at, SHARE);
+        }
+        assert!(line.full.len() <= STRETCHES);
+    }
+
+    #[test]
+    fn more_announcements_than_are_kept_count_as_one() {
+        let mut line = Line::default();
+        for op in 1..=3 * ANNOUNCED as u64 {
+            line.announce(op, op);
+        }
+        assert_eq!(line.announced.len(), ANNOUNCED);
+        let last = 3 * ANNOUNCED as u64;
+        assert_eq!(
+            line.grant(1 << 20, last, last).unwrap().since,
+            ANNOUNCED as u64
+        );
+    }
+}

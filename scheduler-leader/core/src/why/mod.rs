@@ -2,13 +2,15 @@
 //! thresholds. See `README.md` beside this file.
 
 mod cause;
+mod clock;
 mod device;
 mod explainer;
 mod line;
+mod position;
 mod sums;
 
 pub use cause::Cause;
 pub use device::DeviceDay;
 pub(crate) use explainer::Explainer;
-pub use explainer::Timing;
+pub use position::Timing;
 pub use sums::Wait;

@@ -1,0 +1,155 @@
+//! One position: when it got how far, and what it waited for.
+
+use bus_schemas::{DoneReport, GrantKind, OpNumber, ReportTimes};
+
+use super::cause::Cause;
+use super::device::{Days, Device, Stages, Whose};
+use super::line::{Waited, is_full};
+use super::sums::{Sums, Wait};
+use crate::time::Nanos;
+
+/// When a position waited and ran, and what it waited for. Times are nanoseconds of its leader's clock; those of
+/// the worker are put on it by the quickest messages there and back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// When the leader heard of its first op; of a standing grant, when that was granted.
+    pub announced: Nanos,
+    /// When it was granted.
+    pub granted: Nanos,
+    /// When its worker had the grant.
+    pub accepted: Nanos,
+    /// When it was handed to the device.
+    pub begun: Nanos,
+    /// When its first op began.
+    pub started: Nanos,
+    /// When its last op had ended.
+    pub ended: Nanos,
+    /// From announced to started; of a standing grant, for how long ops of it were on the worker and had not
+    /// started.
+    pub waited_ns: u64,
+    /// What for, the longest first: together `waited_ns`.
+    pub waits: Vec<Wait>,
+}
+
+/// A position that has not ended.
+#[derive(Debug)]
+pub(super) struct Granted {
+    pub(super) whose: Whose,
+    pub(super) kind: GrantKind,
+    pub(super) ops: (OpNumber, OpNumber),
+    pub(super) at: Nanos,
+    pub(super) waited: Option<Waited>,
+    /// Of a standing grant: what its parts waited for.
+    pub(super) parts: Sums,
+    /// Its first part, and its last.
+    pub(super) ran: Option<(Stages, Stages)>,
+}
+
+/// A worker's times, none before the grant and each behind the one before.
+pub(super) fn stages_of(granted: Nanos, times: &ReportTimes) -> Stages {
+    let accepted = times.accepted.max(granted);
+    let begun = times.begun.max(accepted);
+    let started = times.started.max(begun);
+    Stages {
+        granted,
+        accepted,
+        begun,
+        lacked: times.lacked.min(begun - accepted),
+        started,
+        ended: times.ended.max(started),
+    }
+}
+
+/// What was waited for from the grant's arrival to the start.
+fn on_worker(device: &Device, stages: &Stages, whose: &Whose, sums: &mut Sums) {
+    let lacked = stages.begun.saturating_sub(stages.lacked);
+    sums.add(&(Cause::Program, None), stages.begun - lacked);
+    let mut free = 0;
+    for stretch in [(stages.accepted, lacked), (stages.begun, stages.started)] {
+        free += device.before(stretch, (whose, Cause::Device), sums);
+    }
+    sums.add(&(Cause::Worker, None), free);
+}
+
+/// A part of a standing grant has run.
+pub(super) fn part(
+    device: &mut Device,
+    granted: &mut Granted,
+    times: &ReportTimes,
+    days: &mut Days,
+) {
+    let stages = stages_of(times.accepted.max(granted.at), times);
+    // Parts wait one behind the other: each moment counts once.
+    let counted = granted.ran.map_or(granted.at, |(_, last)| last.started);
+    let fresh = stages.from(counted);
+    on_worker(device, &fresh, &granted.whose, &mut granted.parts);
+    device.ran(&stages, granted.whose.clone(), days);
+    let first = granted.ran.map_or(stages, |(first, _)| first);
+    granted.ran = Some((first, stages));
+}
+
+/// Something has run that was granted before the replay began: the device was busy with it.
+pub(super) fn unknown(
+    device: &mut Device,
+    report: &DoneReport,
+    times: &ReportTimes,
+    days: &mut Days,
+) {
+    let whose = Whose {
+        session: report.session,
+        tenant: None,
+        priority: u8::MAX,
+    };
+    device.ran(&stages_of(times.accepted, times), whose, days);
+}
+
+/// A slice has run.
+pub(super) fn ran(device: &Device, granted: &Granted, stages: &Stages) -> Box<Timing> {
+    let waited = granted.waited.clone().unwrap_or_default();
+    let announced = match waited.since {
+        0 => granted.at,
+        since => since.min(granted.at),
+    };
+    // When the window was full: what ran then is what it waited for.
+    let mut sums = waited.sums.without(is_full);
+    for stretch in &waited.full {
+        let free = device.before(*stretch, (&granted.whose, Cause::Window), &mut sums);
+        sums.add(&(Cause::Window, None), free);
+    }
+    // It was between two leaders, or under a standing grant that was closed.
+    let rest = (granted.at - announced).saturating_sub(sums.total());
+    let between = sums.waits().iter().any(|wait| wait.cause == Cause::Leader);
+    let cause = if between {
+        Cause::Leader
+    } else {
+        Cause::Worker
+    };
+    sums.add(&(cause, None), rest);
+    sums.add(&(Cause::Bus, None), stages.accepted - stages.granted);
+    on_worker(device, stages, &granted.whose, &mut sums);
+    Box::new(Timing {
+        announced,
+        granted: stages.granted,
+        accepted: stages.accepted,
+        begun: stages.begun,
+        started: stages.started,
+        ended: stages.ended,
+        waited_ns: stages.started - announced,
+        waits: sums.waits(),
+    })
+}
+
+/// A standing grant has ended.
+pub(super) fn stood(granted: &Granted) -> Option<Box<Timing>> {
+    let (first, last) = granted.ran?;
+    Some(Box::new(Timing {
+        announced: granted.at,
+        granted: granted.at,
+        accepted: first.accepted,
+        begun: first.begun,
+        started: first.started,
+        ended: last.ended,
+        waited_ns: granted.parts.total(),
+        waits: granted.parts.waits(),
+    }))
+}

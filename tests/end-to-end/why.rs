@@ -1,0 +1,220 @@
+//! `warploom why` against what nothing of it had a hand in: the spans that leaders and workers export, the
+//! metered use, the exported order.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use test_cluster::{Receiver, within};
+
+use crate::loaded::{LoadedCluster, SOON, plan};
+use crate::order::Tool;
+
+/// What of a span's time may be lost between two actors, as a part of all.
+const NEAR: f64 = 0.05;
+
+fn number(row: &Value, key: &str) -> u64 {
+    let value = row[key].as_u64();
+    value.unwrap_or_else(|| panic!("{key}: {row}"))
+}
+
+/// A span's session, and its begin, nanoseconds since 1970.
+fn span<'a>(span: &'a Value, name: &str) -> Option<(&'a str, u64)> {
+    let is_it = span["kind"] == "span" && span["name"] == name;
+    let session = span["attributes"]["warploom.session"].as_str()?;
+    is_it.then(|| (session, number(span, "start")))
+}
+
+/// When each position began on the device, as its worker's spans say, by session and position.
+fn begun(received: &[Value]) -> BTreeMap<(String, u64), u64> {
+    let spans = received.iter().filter_map(|row| {
+        let (session, start) = span(row, "execute")?;
+        let position = row["attributes"]["warploom.position"].as_u64()?;
+        Some(((session.to_owned(), position), start))
+    });
+    spans.collect()
+}
+
+/// When the leader heard of ops, as its spans say: by session, in order.
+fn heard(received: &[Value]) -> BTreeMap<String, Vec<u64>> {
+    let mut heard = BTreeMap::<String, Vec<u64>>::new();
+    for (session, start) in received.iter().filter_map(|row| span(row, "queue")) {
+        heard.entry(session.to_owned()).or_default().push(start);
+    }
+    heard.values_mut().for_each(|starts| starts.sort_unstable());
+    heard
+}
+
+#[tokio::test]
+async fn waits_add_up_to_what_spans_measure_and_name_whose_doing_they_were() {
+    let receiver = Receiver::start(0, None);
+    let plans = [plan("urgent", "search", 0), plan("patient", "train", 3)];
+    let settings = [("telemetry.otlp", &*receiver.endpoint())];
+    let mut loaded = LoadedCluster::idle(1, 1, &plans, &settings).await;
+    let tool = Tool::of(&loaded);
+    tool.well(&["cluster", "set", "standing=false"]);
+    loaded.work(&plans).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    loaded.demo.stop().await.expect("stopped");
+    let rows = tool.json(&["why", "--each"]);
+    let last = |row: &Value| {
+        (
+            row["session"].as_str().unwrap().to_owned(),
+            number(row, "position"),
+        )
+    };
+    let newest = rows.iter().map(last).max_by_key(|it| it.1).expect("rows");
+    within(SOON, || begun(&receiver.received()).get(&newest).map(drop))
+        .await
+        .expect("the last span");
+    let received = receiver.received();
+    adds_up(&rows);
+    is_as_measured(&rows, &received);
+    names_who(&tool);
+    devices_add_up(&tool, &rows);
+    asked_by_name(&tool, &rows);
+}
+
+/// Of each position the stages follow one another and the causes are together what it waited.
+fn adds_up(rows: &[Value]) {
+    assert!(rows.len() > 100, "{}", rows.len());
+    for row in rows {
+        let stages = [
+            "announced",
+            "granted",
+            "accepted",
+            "begun",
+            "started",
+            "ended",
+        ];
+        let stages = stages.map(|stage| number(row, &format!("{stage}_ns")));
+        assert!(stages.is_sorted(), "{row}");
+        let waits = row["waits"].as_array().expect("waits");
+        let sum: u64 = waits.iter().map(|wait| number(wait, "ns")).sum();
+        assert_eq!(sum, number(row, "waited_ns"), "{row}");
+        assert_eq!(stages[4] - stages[0], sum, "{row}");
+    }
+}
+
+/// All together they are what the leader's and the worker's own spans say: from when the leader heard of
+/// a position's first op to when it began on the device.
+fn is_as_measured(rows: &[Value], received: &[Value]) {
+    let (begun, heard) = (begun(received), heard(received));
+    let (mut told, mut measured, mut compared) = (0.0, 0.0, 0);
+    for row in rows {
+        let session = row["session"].as_str().expect("a session").to_owned();
+        let place = (session.clone(), number(row, "position"));
+        let (Some(start), Some(heard)) = (begun.get(&place), heard.get(&session)) else {
+            continue;
+        };
+        // The intent that it was announced by is the newest that the leader had heard by then.
+        let announced = number(row, "announced_ns");
+        let at = heard.partition_point(|heard| *heard <= announced);
+        let Some(heard) = at.checked_sub(1).map(|at| heard[at]) else {
+            continue;
+        };
+        told += number(row, "waited_ns") as f64;
+        measured += start.saturating_sub(heard) as f64;
+        compared += 1;
+    }
+    assert!(
+        compared * 10 > rows.len() * 9,
+        "{compared} of {} compared",
+        rows.len()
+    );
+    let ratio = told / measured;
+    println!("{compared} positions: told {told:.0} ns, measured {measured:.0} ns: {ratio:.4}");
+    assert!(
+        (ratio - 1.0).abs() < NEAR,
+        "{ratio}: told {told}, measured {measured}"
+    );
+}
+
+/// The patient tenant waits for the urgent one's priority; the urgent one never for the other's.
+fn names_who(tool: &Tool) {
+    let rows = tool.json(&["why"]);
+    let of = |tenant: &str| rows.iter().find(|row| row["tenant"] == tenant).expect("it");
+    let waits = |tenant: &str, cause: &str, whose: &str| {
+        let waits = of(tenant)["waits"].as_array().expect("waits").iter();
+        let mut found = waits.filter(|wait| wait["cause"] == cause && wait["of"] == whose);
+        found.next().map_or(0, |wait| number(wait, "ns"))
+    };
+    assert!(
+        waits("patient", "priority", "urgent") > 0,
+        "{}",
+        of("patient")
+    );
+    assert_eq!(
+        waits("urgent", "priority", "patient"),
+        0,
+        "{}",
+        of("urgent")
+    );
+    assert_eq!(waits("urgent", "share", "patient"), 0, "{}", of("urgent"));
+}
+
+/// Busy and idle time are all the time between the first grant and the last end, and busy no less than
+/// what is metered.
+fn devices_add_up(tool: &Tool, rows: &[Value]) {
+    let days = tool.json(&["why", "gpu:0"]);
+    let sum = |key: &str| days.iter().map(|day| number(day, key)).sum::<u64>();
+    let (busy, idle) = (sum("busy_ns"), sum("idle_ns"));
+    for day in &days {
+        let causes = day["idle"].as_array().expect("causes");
+        let sum: u64 = causes.iter().map(|cause| number(cause, "ns")).sum();
+        assert_eq!(sum, number(day, "idle_ns"), "{day}");
+    }
+    let first = rows
+        .iter()
+        .map(|row| number(row, "granted_ns"))
+        .min()
+        .unwrap();
+    let last = rows
+        .iter()
+        .map(|row| number(row, "ended_ns"))
+        .max()
+        .unwrap();
+    assert!(
+        busy + idle >= last - first,
+        "{busy} {idle} of {}",
+        last - first
+    );
+    let metered: u64 = rows.iter().map(|row| number(row, "measured_ns")).sum();
+    assert!(
+        busy as f64 > metered as f64 * 0.97,
+        "{busy} busy, {metered} metered"
+    );
+}
+
+/// One position by each of its names, a session, and what is not there.
+fn asked_by_name(tool: &Tool, rows: &[Value]) {
+    let row = &rows[rows.len() / 2];
+    let session = row["session"].as_str().expect("a session");
+    let names = [
+        format!("{}/{}", row["epoch"], row["global"]),
+        format!("0:{}", row["position"]),
+        format!("{session}@{}", row["first"]),
+    ];
+    for name in names {
+        assert_eq!(tool.json(&["why", &name])[0], *row, "{name}");
+        let text = tool.well(&["why", &name]);
+        assert!(
+            text.contains("waited ") && text.contains("that is"),
+            "{text}"
+        );
+    }
+    let told = &tool.json(&["why", session])[0];
+    let of: Vec<_> = rows
+        .iter()
+        .filter(|row| row["session"] == session)
+        .collect();
+    assert_eq!(number(told, "positions"), of.len() as u64);
+    let waited: u64 = of.iter().map(|row| number(row, "waited_ns")).sum();
+    assert_eq!(number(told, "waited_ns"), waited);
+    for nothing in ["99/1", "0000000000000001", "gpu:7"] {
+        tool.fails(&["why", nothing], "E-WHY");
+    }
+    tool.well(&["order", "export", "--out", "run.record"]);
+    let again = tool.json(&["why", "--record", "run.record", "--each"]);
+    assert_eq!(again, rows, "a file tells the same");
+}
