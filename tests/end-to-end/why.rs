@@ -2,7 +2,7 @@
 //! metered use, the exported order.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use test_cluster::{Receiver, within};
@@ -217,4 +217,68 @@ fn asked_by_name(tool: &Tool, rows: &[Value]) {
     tool.well(&["order", "export", "--out", "run.record"]);
     let again = tool.json(&["why", "--record", "run.record", "--each"]);
     assert_eq!(again, rows, "a file tells the same");
+}
+
+/// What an administrator does to a busy device is what it is idle for, and for as long.
+#[tokio::test]
+async fn a_device_is_idle_for_what_kept_its_work_back() {
+    let plans = [plan("train", "train", 2)];
+    let mut loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;
+    let tool = Tool::of(&loaded);
+    tool.well(&["cluster", "set", "standing=false"]);
+    loaded.work(&plans).await;
+    let busy = Duration::from_millis(700);
+    let kept = Duration::from_millis(1_500);
+    let steps = [
+        (
+            "hold",
+            ["order", "hold"].as_slice(),
+            ["order", "release"].as_slice(),
+        ),
+        (
+            "suspended",
+            &["tenant", "suspend", "train"],
+            &["tenant", "resume", "train"],
+        ),
+        (
+            "cap",
+            &["tenant", "set", "train", "--cap", "1"],
+            &["tenant", "set", "train", "--cap", "0"],
+        ),
+    ];
+    let mut least = BTreeMap::new();
+    for (cause, begin, end) in steps {
+        tokio::time::sleep(busy).await;
+        tool.well(begin);
+        let since = Instant::now();
+        tokio::time::sleep(kept).await;
+        least.insert(cause, since.elapsed());
+        tool.well(end);
+    }
+    tokio::time::sleep(busy).await;
+    loaded.demo.stop().await.expect("stopped");
+    let days = tool.json(&["why", "gpu:0"]);
+    let rows = tool.json(&["why"]);
+    let of = rows
+        .iter()
+        .find(|row| row["tenant"] == "train")
+        .expect("it");
+    for (cause, least) in least {
+        let idle = days.iter().flat_map(|day| day["idle"].as_array().unwrap());
+        let idle = idle
+            .filter(|it| it["cause"] == cause)
+            .map(|it| number(it, "ns"));
+        let idle = Duration::from_nanos(idle.sum());
+        // What was granted before runs to its end; a cap leaves it a hundredth.
+        let near = least.mul_f64(0.6)..least.mul_f64(1.6);
+        assert!(
+            near.contains(&idle),
+            "{cause}: {idle:?} of {least:?}: {days:?}"
+        );
+        let waits = of["waits"].as_array().expect("waits");
+        assert!(
+            waits.iter().any(|wait| wait["cause"] == cause),
+            "{cause}: {of}"
+        );
+    }
 }
