@@ -1,14 +1,10 @@
 // What the record explains of something: read when it is looked at, one after the other.
 import { html, useEffect, useRef, useState } from "../app/html.js";
-import { get } from "../app/api.js";
+import { patient } from "../app/api.js";
 import { loggedOut } from "../app/identity.js";
 import { compact, nanos } from "../app/format.js";
 import { Figure } from "./marks.js";
 import { CauseBar, CauseTable } from "./causes.js";
-
-/** The controller reads its record for one at a time: how often it is asked again, and after how long, ms. */
-const TRIES = 8;
-const AGAIN = 1500;
 
 let last = Promise.resolve();
 
@@ -19,17 +15,6 @@ function inTurn(ask) {
   return mine;
 }
 
-async function patient(path, signal) {
-  for (let left = TRIES; ; left--) {
-    try {
-      return await get(path, undefined, { signal });
-    } catch (problem) {
-      if (problem.status !== 429 || !left || signal.aborted) throw problem;
-      await new Promise((resolve) => setTimeout(resolve, AGAIN));
-    }
-  }
-}
-
 /** Reads why; `{ value, problem, again }`. */
 export function useWhy(path) {
   const [state, setState] = useState({ path, value: null, problem: null });
@@ -38,7 +23,7 @@ export function useWhy(path) {
     const stop = new AbortController();
     read.current = async () => {
       try {
-        const value = await inTurn(() => (stop.signal.aborted ? null : patient(path, stop.signal)));
+        const value = await inTurn(() => (stop.signal.aborted ? null : patient(path, undefined, stop.signal)));
         if (!stop.signal.aborted) setState({ path, value, problem: null });
       } catch (problem) {
         if (stop.signal.aborted) return;
