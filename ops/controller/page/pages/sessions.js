@@ -59,7 +59,7 @@ function Opener({ id, opened, turn }) {
 /** What a session waits for now, and what its launches waited for. */
 function Why({ session }) {
   const [, means] = WAITS[session.waits] || ["calm", ""];
-  return html`<div class="opened"><p>Now it waits for <${Waits} waits=${session.waits} /> <span class="note">${means}</span></p>
+  return html`<div class="opened"><p>Now it waits for <span key=${session.waits}><${Waits} waits=${session.waits} /> <span class="note">${means}</span></span></p>
     <${WaitSummary} path=${pathOf(session.id)} what=${`session ${session.id}`} /></div>`;
 }
 
