@@ -7,13 +7,14 @@ const NOBODY = "nobody-of-this-name";
 /** What there is to ask for of a tenant: the interface's paths. */
 const pathsOf = (name, session) => [
   `/tenants/${name}`,
+  `/tenants/${name}/why`,
   `/sessions?tenant=${name}`,
   `/order?tenant=${name}&limit=1`,
   `/usage?tenant=${name}&by=tenant`,
   `/usage.csv?tenant=${name}`,
   `/usage.focus.csv?tenant=${name}`,
   `/events/order?tenant=${name}`,
-  ...(session ? [`/sessions/${session}`] : []),
+  ...(session ? [`/sessions/${session}`, `/sessions/${session}/why`] : []),
 ];
 
 /** Every tenant and a session of each, as somebody sees them who may see all. */

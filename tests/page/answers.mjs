@@ -1,5 +1,7 @@
 // What the mock answers: the interface under /api/v1, in one table.
 import { KERNELS, randomOf } from "./cluster.mjs";
+import { missing, Refusal } from "./refusal.mjs";
+import { positionOf, WHY } from "./whyanswers.mjs";
 
 export const DAY = 86_400_000;
 /** The tenant of a tenant-admin. */
@@ -60,17 +62,6 @@ export const SETTINGS = [
   ["usage.max_age", "90d", "90d", "age of detailed usage"],
   ["tenant.sessions", "1024", "1024", "sessions of a tenant"],
 ];
-
-/** An answer that is a problem. */
-export class Refusal extends Error {
-  constructor(status, code, detail) {
-    super(detail);
-    this.status = status;
-    this.code = code;
-  }
-}
-
-export const missing = (what) => new Refusal(404, "E-API-MISSING", `there is no ${what}`);
 
 const list = (items) => ({ items, next: null });
 
@@ -156,7 +147,7 @@ function window(mock, { after, before, limit = 100, tenant, gpu }) {
   const items = [];
   if (after) for (let at = from; at < to && items.length < limit; at++) fits(all[at]) && items.push(all[at]);
   else for (let at = to - 1; at >= from && items.length < limit; at--) fits(all[at]) && items.unshift(all[at]);
-  return { items, oldest: all[0]?.id ?? null, newest: all.at(-1)?.id ?? null };
+  return { items: items.map((it) => positionOf(mock, it)), oldest: all[0]?.id ?? null, newest: all.at(-1)?.id ?? null };
 }
 
 const USED = [
@@ -226,6 +217,7 @@ function usage(mock, { by = "tenant", since, until, tenant }) {
 
 /** What is answered to which request: the mock, what the path names, what stands behind `?`, the body. */
 export const ROUTES = [
+  ...WHY,
   [
     /^GET \/me$/,
     (mock) => ({

@@ -1,4 +1,5 @@
 // A believable cluster that is the same each time: what it is asked for is computed from a seed and its clock.
+import { waitedOf } from "./why.mjs";
 
 export const NAMES = ["chat", "search", "train", "vision", "batch"];
 const GIB = 2 ** 30;
@@ -42,6 +43,7 @@ export class Cluster {
   constructor({ rate = 150, sessions = 40, seed = 7 } = {}) {
     this.rate = rate;
     this.random = randomOf(seed);
+    this.whys = randomOf(seed + 1);
     this.held = false;
     this.epoch = 3;
     this.started = Date.now();
@@ -167,6 +169,7 @@ export class Cluster {
       outcome: isVoid ? "void" : "ran",
       adopted: this.epoch === 3 && this.global < 12,
       at_ms: Math.round(gpu.free),
+      ...waitedOf(this.whys, tenant, cost, runs && !isVoid && this.epoch === 3),
     };
     if (runs && !isVoid) session.next += ops;
     this.positions.push(position);

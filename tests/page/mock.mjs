@@ -5,7 +5,9 @@ import { createServer } from "node:http";
 import { readFileSync, readdirSync, statSync } from "node:fs";
 import { extname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { DAY, missing, OWN, Refusal, ROLES, ROUTES, SETTINGS } from "./answers.mjs";
+import { DAY, OWN, ROLES, ROUTES, SETTINGS } from "./answers.mjs";
+import { missing, Refusal } from "./refusal.mjs";
+import { positionOf } from "./whyanswers.mjs";
 import { Cluster } from "./cluster.mjs";
 import { checkAnswer, checkEvent, checkRequest, needOf } from "./contract.mjs";
 
@@ -87,6 +89,8 @@ export class Mock {
     this.requests = [];
     /** What streams of positions were asked to go on behind. */
     this.asked = [];
+    /** How often somebody who asks why hears that the record is being read; "broken" where it does not replay. */
+    this.busy = 0;
     /** Whether no leader answers: true, or "event" where streams go on and tell it. */
     this.leaderless = false;
     if (options.empty) {
@@ -154,6 +158,7 @@ export class Mock {
       throw new Refusal(403, "E-API-ROLE", `the role ${role} does not allow ${need}`);
     const path = url.pathname.slice("/api/v1".length);
     if (this.leaderless && LEADERS.test(path)) throw noLeader();
+    if (this.busy && path.endsWith("/why")) throw this.#unread();
     const values = Object.fromEntries(url.searchParams);
     if (values.tenant && !this.sees(values.tenant)) throw missing(`tenant ${values.tenant}`);
     if (path.startsWith("/events/")) return this.#events(path, values, request, response);
@@ -170,6 +175,12 @@ export class Mock {
     checkAnswer(request.method, url.pathname, status, told);
     response.writeHead(status, { "Content-Type": "application/json", "Cache-Control": "no-store", ETag: '"7"' });
     response.end(told === undefined ? undefined : JSON.stringify(told));
+  }
+
+  #unread() {
+    if (this.busy === "broken") return new Refusal(409, "E-REPLAY", "the record does not replay");
+    this.busy--;
+    return new Refusal(429, "E-API-BUSY", "a replay of the record is being done for somebody else: ask again in a moment");
   }
 
   /** Streams that are open, so that a test can cut them off. */
@@ -201,7 +212,9 @@ export class Mock {
 
   #order(values, last, response) {
     const send = (list) => {
-      const fits = list.filter((it) => this.#fits(it, values));
+      const all = this.options.role !== "tenant-admin";
+      const seen = list.filter((it) => this.#fits(it, values));
+      const fits = all ? seen : seen.map((it) => positionOf(this, it));
       if (fits.length) checkEvent("position", fits[0]);
       if (fits.length)
         response.write(fits.map((it) => `event: position\nid: ${it.id}\ndata: ${JSON.stringify(it)}\n\n`).join(""));
@@ -249,7 +262,7 @@ export class Mock {
   }
 }
 
-const TITLES = { 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 410: "Gone", 503: "Service Unavailable" };
+const TITLES = { 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 429: "Too Many Requests", 410: "Gone", 503: "Service Unavailable" };
 
 function problemOf(error) {
   const status = error.status || 500;

@@ -1,6 +1,6 @@
 // Tests of the control room page, in Debian's Chromium.
 //
-//     node run.mjs [--url URL [--login LINK] [--admin-token TOKEN]] [--only units,pictures,axe,shift,keyboard,states,speed] [--out FOLDER]
+//     node run.mjs [--url URL [--login LINK] [--admin-token TOKEN]] [--only units,pictures,axe,shift,keyboard,states,why,speed] [--out FOLDER]
 //
 // Without --url a mock is started, and what changes something is tested too. The last line is JSON.
 import { mkdirSync } from "node:fs";
@@ -16,8 +16,9 @@ import { states } from "./states.mjs";
 import { units } from "./units.mjs";
 import { violationsOf } from "./axe.mjs";
 import { admin } from "./admin.mjs";
+import { why } from "./waits.mjs";
 
-const STEPS = ["units", "pictures", "axe", "shift", "keyboard", "states", "speed"];
+const STEPS = ["units", "pictures", "axe", "shift", "keyboard", "states", "why", "speed"];
 
 /** The arguments; what is none of them ends it with 2. */
 function asked() {
@@ -105,6 +106,7 @@ async function main() {
     if (steps.has("keyboard")) await walk({ browser, base, mock, pages, fail });
     if (steps.has("states") && mock) await states({ browser, fail, out });
     if (steps.has("states")) await admin({ browser, base: url && base, token, fail });
+    if (steps.has("why") && mock) await why({ browser, fail });
     if (steps.has("speed")) Object.assign(result, await speed({ browser, url, fail }));
   } finally {
     await browser.close();

@@ -7,7 +7,7 @@ Says what is missing, installs what package-lock.json pins, and runs run.mjs wit
     tests/page/run.py --url URL --login LINK
                                             what changes nothing, against a real controller; LINK is what
                                             `warploom controller link` prints
-    tests/page/run.py --only speed          some steps: units, pictures, axe, shift, keyboard, states, speed
+    tests/page/run.py --only speed          some steps: units, pictures, axe, shift, keyboard, states, why, speed
 """
 
 import pathlib

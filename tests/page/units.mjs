@@ -54,6 +54,16 @@ async function inPage() {
   ring.push(position(43, { outcome: "void" }));
   same("nothing ran at a void position", ring.width[41 & ring.mask], 0);
 
+  const waits = [7, 5, 4, 3, 2].map((ns, at) => ({ cause: `c${at}`, of: at % 2 ? "t1" : null, ns }));
+  ring.push(position(44, { waited_ns: 21, waits }));
+  ring.push(position(45));
+  same(
+    "ring keeps the longest waits, and what the others come to",
+    [ring.read(42).waited_ns, ring.read(42).waits.map((it) => [it.cause, it.of, it.ns])],
+    [21, [["c0", null, 7], ["c1", "t1", 5], ["c2", null, 4], ["c3", "t1", 3], ["others", null, 2]]],
+  );
+  same("a wait that is not recorded", [ring.read(43).waited_ns, ring.read(43).waits], [null, null]);
+
   const timed = new Ring(4);
   timed.push(position(2, { at_ms: 5000 }));
   timed.push(position(4, { at_ms: 5002 }));

@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus_schemas::Status;
+use bus_schemas::{SessionId, Status};
 use telemetry::Telemetry;
 use tokio::sync::{Mutex, Semaphore, watch};
 use warploom_cli::admin::{Administrator, DeviceMemory};
 
 use crate::access::{AccessStore, Identities, Limiter};
+use crate::explained::Around;
 use crate::feed::OrderFeed;
 use crate::prices::Prices;
 use crate::problem::Problem;
+use crate::reading::{Reading, Readings};
 use crate::view::View;
 
 /// How old a status may be that somebody is told.
@@ -44,6 +46,10 @@ pub(crate) struct Cluster {
     pub(crate) view: View,
     /// Positions of the order.
     pub(crate) order: OrderFeed,
+    /// Positions of the record that somebody asked for.
+    pub(crate) around: Around,
+    /// What the record explains.
+    pub(crate) explained: Readings,
     /// Requests of those who are known.
     pub(crate) requests: Limiter,
     /// Requests of those who are not.
@@ -110,6 +116,8 @@ impl Cluster {
             access: parts.access,
             view: parts.view,
             order: OrderFeed::default(),
+            around: Around::default(),
+            explained: Readings::default(),
             requests: Limiter::new(4_000, 2_000),
             strangers: Limiter::new(40, 10),
             lookups: Semaphore::new(LOOKUPS),
@@ -150,6 +158,14 @@ impl Cluster {
             status: Arc::new(status),
             memory: Arc::new(memory),
         })
+    }
+
+    /// What the record explains; with a session that is asked for, of that too.
+    pub(crate) async fn explain(&self, asked: Option<SessionId>) -> Result<Arc<Reading>, Problem> {
+        let explained = &self.explained;
+        explained
+            .read(&self.administrator, &self.replays, asked)
+            .await
     }
 
     /// Streams of events that are open.

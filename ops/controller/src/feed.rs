@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use warploom_cli::admin::Administrator;
-use warploom_cli::record::{Followed, PositionRow, follow};
+use warploom_cli::record::{Followed, follow_explained};
 
-use crate::position::{At, PositionEvent};
+use crate::position::At;
+use crate::told::PositionEvent;
 
 /// Positions that are kept.
 const KEPT: usize = 50_000;
@@ -50,6 +51,15 @@ impl Ring {
     fn behind(&self, at: At) -> Option<u64> {
         let found = self.rows.iter().rposition(|told| told.at == at)?;
         Some(self.first + found as u64 + 1)
+    }
+
+    /// A position.
+    fn find(&self, at: At) -> Found {
+        match self.rows.iter().rfind(|told| told.at == at) {
+            Some(told) => Found::Kept(Arc::clone(told)),
+            None if self.dropped.is_some_and(|dropped| at <= dropped) => Found::Dropped,
+            None => Found::None,
+        }
     }
 
     /// Rows from a number on; none where they are not there any more.
@@ -95,6 +105,17 @@ impl Reading {
             *ring = Ring { first, ..*read };
         }
     }
+}
+
+/// A position that somebody asks for.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// It is kept.
+    Kept(Arc<PositionEvent>),
+    /// It is not kept any more, if it ever was.
+    Dropped,
+    /// It has not ended, or there is none.
+    None,
 }
 
 /// The positions, and how whoever watches hears of news.
@@ -148,6 +169,11 @@ impl Follower {
         self.see(|ring| ring.behind(at))
     }
 
+    /// A position.
+    pub(crate) fn find(&self, at: At) -> Found {
+        self.see(|ring| ring.find(at))
+    }
+
     /// Rows from a number on, so many at most; none where they are not kept any more.
     pub(crate) fn from(&self, number: u64, most: usize) -> Option<Vec<Arc<PositionEvent>>> {
         self.see(|ring| ring.from(number, most))
@@ -180,15 +206,14 @@ fn start(administrator: Arc<Administrator>) -> Follower {
     tokio::spawn(async move {
         loop {
             let mut reading = Reading::new(&ring.lock().unwrap_or_else(PoisonError::into_inner));
-            let followed = follow(&administrator, |told| {
+            let followed = follow_explained(&administrator, |told| {
                 let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
                 match told {
                     Followed::Ended {
                         position,
                         news_of_ms,
                     } => {
-                        let row = PositionRow::from(&*position);
-                        let told = Arc::new(PositionEvent::of(row, news_of_ms));
+                        let told = Arc::new(PositionEvent::of(&position, news_of_ms));
                         reading.take(told, &mut ring);
                     }
                     Followed::Whole => {
@@ -215,14 +240,10 @@ fn start(administrator: Arc<Administrator>) -> Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::position::tests::replayed;
 
     fn told(global: u64) -> Arc<PositionEvent> {
-        let row = PositionRow {
-            epoch: 3,
-            global,
-            ..PositionRow::default()
-        };
-        Arc::new(PositionEvent::of(row, None))
+        Arc::new(PositionEvent::of(&replayed(3, global, "chat"), None))
     }
 
     fn at(global: u64) -> At {
@@ -247,10 +268,13 @@ mod tests {
         );
         assert_eq!(behind(&ring, 4), Some(vec![]));
         assert_eq!(behind(&ring, 7), None);
+        assert!(matches!(ring.find(at(3)), Found::Kept(told) if told.at == at(3)));
+        assert!(matches!(ring.find(at(7)), Found::None));
         for global in 5..5 + KEPT as u64 {
             ring.push(told(global));
         }
         assert_eq!(behind(&ring, 4), None);
+        assert!(matches!(ring.find(at(3)), Found::Dropped));
         assert!(ring.from(0, 1).is_none());
     }
 

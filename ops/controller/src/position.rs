@@ -3,10 +3,13 @@
 use std::str::FromStr;
 
 use bus_schemas::{Epoch, GlobalPosition};
-use bytes::Bytes;
+use scheduler_leader_core::replay::ReplayedPosition;
 use serde::Serialize;
 use utoipa::ToSchema;
 use warploom_cli::record::PositionRow;
+
+use crate::access::Identity;
+use crate::waits::{self, WaitModel};
 
 /// Where a position is in the order of the whole cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +36,15 @@ impl FromStr for At {
             epoch: epoch.parse().map_err(|_| wrong)?,
             global: global.parse().map_err(|_| wrong)?,
         })
+    }
+}
+
+impl From<&ReplayedPosition> for At {
+    fn from(position: &ReplayedPosition) -> Self {
+        Self {
+            epoch: position.epoch,
+            global: position.global,
+        }
     }
 }
 
@@ -75,10 +87,30 @@ pub(crate) struct Position {
     /// When its end was recorded, milliseconds since 1970; of those that ended before this controller
     /// looked, null.
     pub(crate) at_ms: Option<u64>,
+    /// Nanoseconds from when the leader heard of it until it began; null where that is not recorded.
+    pub(crate) waited_ns: Option<u64>,
+    /// What for, the longest first: together `waited_ns`. Of many only the longest say whose doing they were.
+    pub(crate) waits: Option<Vec<WaitModel>>,
 }
 
 impl Position {
-    /// Of a row of the order.
+    /// Of a replay, with what it waited for.
+    pub(crate) fn explained(replayed: &ReplayedPosition, at_ms: Option<u64>) -> Self {
+        let timing = replayed.timing.as_deref();
+        Self {
+            waited_ns: timing.map(|timing| timing.waited_ns),
+            waits: timing.map(|timing| waits::few(&timing.waits).0),
+            ..Self::of(PositionRow::from(replayed), at_ms)
+        }
+    }
+
+    /// As somebody may see it who may see it at all.
+    pub(crate) fn seen_by(mut self, who: &Identity) -> Self {
+        self.waits = self.waits.map(|waits| waits::seen_by(waits, who));
+        self
+    }
+
+    /// Of a row of the order, which has no times.
     pub(crate) fn of(row: PositionRow, at_ms: Option<u64>) -> Self {
         let at = At {
             epoch: row.epoch,
@@ -102,43 +134,42 @@ impl Position {
             outcome: row.outcome,
             adopted: row.adopted,
             at_ms,
-        }
-    }
-}
-
-/// A position as whoever watches is told of it: rendered once for all of them.
-#[derive(Debug, Clone)]
-pub(crate) struct PositionEvent {
-    /// Its place.
-    pub(crate) at: At,
-    /// The position.
-    pub(crate) position: Position,
-    /// The event.
-    pub(crate) event: Bytes,
-}
-
-impl PositionEvent {
-    /// Of a row of the order.
-    pub(crate) fn of(row: PositionRow, at_ms: Option<u64>) -> Self {
-        let at = At {
-            epoch: row.epoch,
-            global: row.global,
-        };
-        let position = Position::of(row, at_ms);
-        // Numbers and short texts always have a form in JSON.
-        let data = serde_json::to_string(&position).unwrap_or_default();
-        let event = format!("id: {at}\nevent: position\ndata: {data}\n\n").into();
-        Self {
-            at,
-            position,
-            event,
+            waited_ns: None,
+            waits: None,
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use bus_schemas::{GrantKind, Incarnation, SessionId};
+
     use super::*;
+
+    /// A position without times.
+    pub(crate) fn replayed(epoch: Epoch, global: GlobalPosition, tenant: &str) -> ReplayedPosition {
+        ReplayedPosition {
+            gpu: (global % 2) as u32,
+            incarnation: Incarnation(1),
+            position: global,
+            global,
+            epoch,
+            input: 0,
+            tenant: tenant.parse().unwrap(),
+            ordinal: 1,
+            session: SessionId(1),
+            kind: GrantKind::Run,
+            priority: 0,
+            first: 1,
+            last: 1,
+            launches: Some(1),
+            cost: 0,
+            end: None,
+            adopted: false,
+            timing: None,
+            chain: None,
+        }
+    }
 
     #[test]
     fn a_place_reads_as_it_is_written() {
@@ -150,25 +181,5 @@ mod tests {
         for bad in ["", "3", ".", "3.", "a.b", "3.-1", "3.1.2"] {
             assert!(bad.parse::<At>().is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn an_event_is_one_line_of_data_with_its_place() {
-        let row = PositionRow {
-            epoch: 3,
-            global: 17,
-            tenant: "chat".into(),
-            ..PositionRow::default()
-        };
-        let told = PositionEvent::of(row, Some(5));
-        let text = String::from_utf8(told.event.to_vec()).unwrap();
-        let (head, data) = text.split_once("data: ").unwrap();
-        assert_eq!(head, "id: 3.17\nevent: position\n");
-        assert!(data.ends_with("}\n\n") && data.trim_end().lines().count() == 1);
-        let data: serde_json::Value = serde_json::from_str(data).unwrap();
-        assert_eq!(
-            (&data["tenant"], &data["at_ms"]),
-            (&"chat".into(), &5.into())
-        );
     }
 }

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::api::document::Document;
 use crate::api::{
     cluster, document, events, groups, identity, metrics, order, profiles, sessions, settings,
-    tenants, tokens, usage, workers,
+    tenants, tokens, usage, why, workers,
 };
 use crate::cluster::Shared;
 use crate::http::etag;
@@ -45,6 +45,10 @@ fn operations() -> OpenApiRouter<Shared> {
         .routes(routes!(tenants::renew_login))
         .routes(routes!(sessions::sessions))
         .routes(routes!(sessions::session, sessions::end_session))
+        .routes(routes!(why::why_tenant))
+        .routes(routes!(why::why_session))
+        .routes(routes!(why::why_device))
+        .routes(routes!(why::why_position))
         .routes(routes!(workers::workers))
         .routes(routes!(workers::worker))
         .routes(routes!(workers::drain))

@@ -7,3 +7,4 @@ mod logins;
 mod operations;
 mod roles;
 mod streams;
+mod why;

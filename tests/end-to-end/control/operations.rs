@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use test_cluster::TempDir;
@@ -195,6 +196,11 @@ async fn sessions(operator: &Noting, loaded: &LoadedCluster) {
         (&"program".into(), &"guest".into())
     );
     let id = own["id"].as_str().expect("an id");
+    let why = operator.get("/sessions/{session}/why", id).await;
+    assert_eq!(
+        (&why["waits_for"], &why["tenant"]),
+        (&"program".into(), &"guest".into())
+    );
     let one = "/sessions/{session}";
     assert_eq!(operator.get(one, id).await["id"], id);
     let workers = operator.get("/workers", "").await;
@@ -252,6 +258,18 @@ async fn work(operator: &Noting, loaded: &mut LoadedCluster) {
             assert_eq!(item[field], row[field], "{field} of {id}");
         }
     }
+    let place = items[0]["id"].as_str().expect("an id");
+    let why = operator.get("/order/{position}/why", place).await;
+    assert_eq!(
+        (&why["id"], &why["waits"]),
+        (&items[0]["id"], &items[0]["waits"])
+    );
+    // What was told of the record a moment ago is told again for a while.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let why = operator.get("/tenants/{tenant}/why", "chat").await;
+    assert!(why["positions"].as_u64() >= Some(50), "{why}");
+    let why = operator.get("/devices/{gpu}/why", "0").await;
+    assert!(why["days"][0]["busy_ns"].as_u64() > Some(0), "{why}");
     let verified = operator
         .call("POST", "/order/verify", "", None)
         .await

@@ -176,6 +176,8 @@ async fn a_tenant_admin_finds_nothing_of_others() {
         ("GET", "/usage.csv?tenant=other".into()),
         ("GET", "/usage.focus.csv?tenant=other".into()),
         ("GET", "/order?tenant=other".into()),
+        ("GET", "/tenants/other/why".into()),
+        ("GET", format!("/sessions/{theirs}/why")),
         ("GET", "/events/order?tenant=other".into()),
     ] {
         let answer = admin.ask(method, &format!("/api/v1{path}"), None).await;

@@ -3,22 +3,23 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use actors::storage::{Stored, stored_days};
 use anyhow::{Result, bail};
 use bus_schemas::{GpuId, SessionId};
 use clap::Args;
 use scheduler_leader_core::replay::ReplayedPosition;
 use serde_json::{Value, json};
 
-use crate::admin::{Administrator, Kept};
+use crate::admin::Administrator;
 use crate::calendar::moment;
 use crate::completion;
 use crate::output;
-use crate::record::{Followed, PositionRow, Source, scan_explained};
+use crate::record::{PositionRow, Source};
 use crate::settings::Settings;
 use crate::table::{fitted, headed};
 use crate::target::duration;
-use crate::why::{Account, DeviceDayRow, ExplainedRow, Target, WaitSummary, device_days, table};
+use crate::why::{
+    Account, DeviceDayRow, ExplainedRow, Target, WaitSummary, device_days, explain, table,
+};
 
 /// `warploom why`.
 #[derive(Debug, Args)]
@@ -106,45 +107,20 @@ async fn read(
     settings: &Settings,
 ) -> Result<Read> {
     let mut read = Read::default();
-    let (days, kept) = match administrator {
+    read.days = match administrator {
         None => match Source::open(args.record.as_deref(), settings).await? {
             Source::Record(record) => {
                 let days = record.explain(|row| read.take(args, row))?;
-                (days, BTreeMap::new())
+                device_days(days, BTreeMap::new())
             }
             Source::Listing(_) => bail!(
                 "E-WHY: a list of positions has no times: `warploom order export FILE.record` writes \
                  a record"
             ),
         },
-        Some(administrator) => {
-            let days = scan_explained(administrator, |told| {
-                if let Followed::Ended { position, .. } = told {
-                    read.take(args, *position);
-                }
-                Ok(())
-            });
-            (days.await?, kept_days(administrator).await?)
-        }
+        Some(administrator) => explain(administrator, |row| read.take(args, row)).await?,
     };
-    read.days = device_days(days, kept);
     Ok(read)
-}
-
-/// What was kept of what was cut off the record.
-async fn kept_days(
-    administrator: &Administrator,
-) -> Result<BTreeMap<(u64, GpuId), actors::storage::StoredDay>> {
-    const KEPT: Kept = Kept {
-        what: "the devices' days",
-        code: "E-WHY",
-    };
-    match administrator.bucket_of(Stored::Control, KEPT).await? {
-        None => Ok(BTreeMap::new()),
-        Some(bucket) => stored_days(&bucket)
-            .await
-            .map_err(|error| KEPT.silent(error)),
-    }
 }
 
 /// What a session waits for now, if the leader knows of it.

@@ -8,6 +8,7 @@ use scheduler_leader_core::why::{Cause, Wait};
 use serde::Serialize;
 
 use super::row::{WaitRow, wait_rows};
+use super::waited::Waited;
 
 /// Positions as they come.
 #[derive(Debug, Default)]
@@ -15,7 +16,7 @@ pub struct Account {
     kernels: u64,
     ran_ns: u64,
     untimed: u64,
-    waited: Vec<u64>,
+    waited: Waited,
     waits: BTreeMap<(Cause, Option<Tenant>), u64>,
 }
 
@@ -32,7 +33,8 @@ pub struct WaitSummary {
     pub ran_ns: u64,
     /// What they waited, all together, nanoseconds.
     pub waited_ns: u64,
-    /// Half of them waited no longer.
+    /// Half of them waited no longer; beyond 4,096 positions this and the next are rounded up, by one part in
+    /// 2,048 at most.
     pub waited_p50_ns: u64,
     /// 99 of 100 waited no longer.
     pub waited_p99_ns: u64,
@@ -55,7 +57,7 @@ impl Account {
             self.untimed += 1;
             return;
         };
-        self.waited.push(timing.waited_ns);
+        self.waited.add(timing.waited_ns);
         for wait in &timing.waits {
             let sum = self.waits.entry((wait.cause, wait.of.clone())).or_default();
             *sum = sum.saturating_add(wait.ns);
@@ -65,29 +67,21 @@ impl Account {
     /// What they come to.
     #[must_use]
     pub fn summary(mut self) -> WaitSummary {
-        self.waited.sort_unstable();
-        let count = self.waited.len();
-        let at = |part: usize| {
-            let rank = (count * part).div_ceil(100).saturating_sub(1);
-            self.waited.get(rank).copied().unwrap_or(0)
-        };
+        let [half, most] = self.waited.of_100([50, 99]);
         let waits = self.waits.into_iter();
         let mut waits: Vec<Wait> = waits
             .map(|((cause, of), ns)| Wait { cause, of, ns })
             .collect();
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
         WaitSummary {
-            positions: count as u64,
+            positions: self.waited.count(),
             untimed: self.untimed,
             kernels: self.kernels,
             ran_ns: self.ran_ns,
-            waited_ns: self
-                .waited
-                .iter()
-                .fold(0, |sum, ns| sum.saturating_add(*ns)),
-            waited_p50_ns: at(50),
-            waited_p99_ns: at(99),
-            waited_max_ns: at(100),
+            waited_ns: self.waited.sum(),
+            waited_p50_ns: half,
+            waited_p99_ns: most,
+            waited_max_ns: self.waited.longest(),
             waits: wait_rows(&waits),
         }
     }

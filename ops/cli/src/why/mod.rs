@@ -2,12 +2,15 @@
 //! record ([`scheduler_leader_core::why`]); `docs/howto/why.md` says what each cause means.
 
 mod account;
+mod cluster;
 mod devices;
 mod row;
 mod target;
+mod waited;
 mod words;
 
 pub use account::{Account, WaitSummary};
+pub use cluster::explain;
 pub use devices::{DeviceDayRow, device_days};
 pub use row::{ExplainedRow, WaitRow, wait_rows};
 pub use target::Target;

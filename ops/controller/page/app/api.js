@@ -88,6 +88,22 @@ export async function ask(method, path, options = {}) {
 }
 
 export const get = async (path, values, options) => (await ask("GET", path, { ...options, query: values })).value;
+/** How often is asked again what the record is read for, which it is for one at a time; and after how long, ms. */
+const TRIES = 8;
+const AGAIN = 1500;
+
+/** Reads what the record is read for: where that is done for somebody else, asks again. */
+export async function patient(path, values, signal) {
+  for (let left = TRIES; ; left--) {
+    try {
+      return await get(path, values, { signal });
+    } catch (problem) {
+      if (problem.status !== 429 || !left || signal?.aborted) throw problem;
+      await new Promise((resolve) => setTimeout(resolve, AGAIN));
+    }
+  }
+}
+
 export const post = async (path, body, options) => (await ask("POST", path, { ...options, body: body ?? {} })).value;
 export const put = async (path, body) => (await ask("PUT", path, { body })).value;
 export const patch = async (path, body, options) => (await ask("PATCH", path, { ...options, body })).value;

@@ -48,15 +48,20 @@ const MODULES = [
   "/parts/settings.js",
   "/parts/field.js",
   "/parts/plots.js",
+  "/parts/why.js",
+  "/pages/days.js",
   "/parts/choices.js",
   "/weave/record.js",
+  "/weave/waited.js",
   "/weave/camera.js",
   "/weave/geometry.js",
   "/weave/painter.js",
   "/weave/past.js",
   "/weave/ring.js",
+  "/parts/causes.js",
   "/weave/density.js",
   "/weave/timeline.js",
+  "/weave/waits.js",
 ];
 
 function load() {

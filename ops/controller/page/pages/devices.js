@@ -11,6 +11,7 @@ import { Failure, Nothing, say, Skeleton } from "../parts/notice.js";
 import { Badge, Gauge, TenantName } from "../parts/marks.js";
 import { Line } from "../parts/plots.js";
 import { Table } from "../parts/table.js";
+import { Days } from "./days.js";
 
 const STATES = { live: "good", draining: "warn", lost: "bad" };
 
@@ -61,6 +62,7 @@ function Device({ worker }) {
       <div><dt>Worker</dt><dd><code title=${worker.id}>${worker.id.length > 14 ? hash(worker.id) : worker.id}</code></dd></div>
       <div><dt>Chain</dt><dd><code title=${worker.chain}>${hash(worker.chain)}</code></dd></div>
     </dl>
+    <${Days} gpu=${worker.gpu} />
     ${may("workers.drain") && worker.state !== "lost" && html`<footer><button type="button" onClick=${() => drain(worker)}>${worker.state === "draining" ? "Stop draining" : "Drain"}</button></footer>`}
   </article>`;
 }

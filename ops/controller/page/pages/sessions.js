@@ -11,6 +11,8 @@ import { Field } from "../parts/field.js";
 import { Nothing, say } from "../parts/notice.js";
 import { Badge, TenantName } from "../parts/marks.js";
 import { Table } from "../parts/table.js";
+import { WaitSummary } from "../parts/why.js";
+import { Icon } from "../parts/icon.js";
 
 const LIMIT = 100;
 
@@ -47,9 +49,34 @@ function Waits({ waits }) {
   return html`<span title=${means}><${Badge} kind=${kind}>${waits}</${Badge}></span>`;
 }
 
-function columns(again) {
+const pathOf = (id) => `/sessions/${encodeURIComponent(id)}/why`;
+
+/** A session's id, and what shows or hides what it waited for. */
+function Opener({ id, opened, turn }) {
+  return html`<button type="button" class="opener" aria-expanded=${opened ? "true" : "false"} aria-label=${`What session ${id} waited for`} onClick=${turn}><${Icon} name=${opened ? "minus" : "plus"} /><code>${id}</code></button>`;
+}
+
+/** What a session waits for now, and what its launches waited for. */
+function Why({ session }) {
+  const [, means] = WAITS[session.waits] || ["calm", ""];
+  return html`<div class="opened"><p>Now it waits for <span key=${session.waits}><${Waits} waits=${session.waits} /> <span class="note">${means}</span></span></p>
+    <${WaitSummary} path=${pathOf(session.id)} what=${`session ${session.id}`} /></div>`;
+}
+
+/** A session that is not there any more: the record may still tell of it. */
+function Ended({ id }) {
+  return html`<section class="panel"><h2>What session ${id} waited for <span class="note">from the record: it is not open</span></h2><${WaitSummary} path=${pathOf(id)} what=${`session ${id}`} /></section>`;
+}
+
+function columns(again, opened, turn) {
   const all = [
-    { key: "id", title: "Session", width: 10, sort: (it) => it.id, show: (it) => html`<code>${it.id}</code>` },
+    {
+      key: "id",
+      title: "Session",
+      width: 12,
+      sort: (it) => it.id,
+      show: (it) => html`<${Opener} id=${it.id} opened=${opened === it.id} turn=${() => turn(it.id)} />`,
+    },
     {
       key: "tenant",
       title: "Tenant",
@@ -129,6 +156,8 @@ export function SessionsPage() {
   const read = find ? one : many;
   const rows = find ? (one.value ? [one.value] : null) : (many.value?.items ?? null);
   const [text, setText] = useState(find);
+  const [opened, setOpened] = useState(null);
+  const turn = (id) => setOpened((old) => (old === id ? null : id));
   const search = (event) => {
     event.preventDefault();
     refine({ find: text.trim(), after: "" });
@@ -150,5 +179,7 @@ export function SessionsPage() {
           }}>Show all</button>`
         }</div>
     </form>
-    <${Table} caption="Sessions" columns=${columns(read.reload)} rows=${rows} keyOf=${(it) => it.id} problem=${read.problem} again=${read.reload} empty=${empty} />`;
+    <${Table} caption="Sessions" columns=${columns(read.reload, opened, turn)} rows=${rows} keyOf=${(it) => it.id} problem=${read.problem} again=${read.reload} empty=${empty}
+      more=${(it) => it.id === opened && html`<${Why} session=${it} />`} />
+    ${find && one.problem?.status === 404 && html`<${Ended} id=${find} />`}`;
 }

@@ -12,6 +12,7 @@ import { Field } from "../parts/field.js";
 import { Failure, Nothing, say, Skeleton } from "../parts/notice.js";
 import { Badge, Figure, Gauge, Swatch } from "../parts/marks.js";
 import { Line } from "../parts/plots.js";
+import { WaitSummary } from "../parts/why.js";
 import { attainmentOf, memoryParts } from "./tenants.js";
 import { TenantForm } from "./tenantform.js";
 
@@ -125,6 +126,10 @@ function Settings({ settings }) {
   return html`<${Panel} title="Settings" whole><dl class="facts">${rows.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd title=${value}>${value}</dd></div>`)}</dl></${Panel}>`;
 }
 
+function Waits({ name }) {
+  return html`<${Panel} title="Waits" note="what its launches waited for" whole><${WaitSummary} path=${pathOf(name, "/why")} what=${name} /></${Panel}>`;
+}
+
 /** There is none of this name, or none that whoever is logged in may know of: the two look alike. */
 function NoTenant({ id }) {
   return html`<header class="head"><p class="crumb"><a href=${link("tenants")}>Tenants</a></p><h1 tabindex="-1">No such tenant</h1></header>
@@ -156,7 +161,7 @@ export function TenantPage({ id }) {
         : !tenant
           ? html`<${Skeleton} rows=${4} tall />`
           : html`<div class="panels">
-      <${Target} tenant=${tenant} /><${Work} tenant=${tenant} /><${Memory} tenant=${tenant} /><${Settings} settings=${tenant.settings} /></div>`
+      <${Target} tenant=${tenant} /><${Work} tenant=${tenant} /><${Memory} tenant=${tenant} /><${Waits} name=${id} /><${Settings} settings=${tenant.settings} /></div>`
     }
     ${changing && html`<${TenantForm} tenant=${tenant} etag=${read.etag} onClose=${() => setChanging(false)} onDone=${done} />`}`;
 }

@@ -64,9 +64,9 @@ function Widths({ columns }) {
 
 /**
  * `columns`: `{ key, title (none for buttons), width (rem), num, low (the room that it needs, 1 or 2), sort(row), show(row) }`.
- * `rows` is null while they are read.
+ * `rows` is null while they are read; `more(row)` is what is shown below a row, if anything.
  */
-export function Table({ caption, columns: all, rows, keyOf, empty, problem, again, start, rowClass }) {
+export function Table({ caption, columns: all, rows, keyOf, empty, problem, again, start, rowClass, more }) {
   const [order, setOrder] = useState(start || {});
   if (problem && !rows) return html`<${Failure} problem=${problem} again=${again} />`;
   if (rows && !rows.length && empty) return empty;
@@ -78,10 +78,11 @@ export function Table({ caption, columns: all, rows, keyOf, empty, problem, agai
       <thead><tr>${columns.map((column) => html`<${Head} key=${column.key} column=${column} order=${order} setOrder=${setOrder} />`)}</tr></thead>
       <tbody>${
         rows
-          ? sorted(rows, columns, order).map(
-              (row) =>
-                html`<tr key=${keyOf(row)} class=${rowClass?.(row) || ""}>${columns.map((column, at) => html`<${Cell} key=${column.key} column=${column} row=${row} first=${at === 0} />`)}</tr>`,
-            )
+          ? sorted(rows, columns, order).map((row) => {
+              const below = more?.(row);
+              return html`<tr key=${keyOf(row)} class=${rowClass?.(row) || ""}>${columns.map((column, at) => html`<${Cell} key=${column.key} column=${column} row=${row} first=${at === 0} />`)}</tr>
+                ${below && html`<tr key=${`${keyOf(row)} more`} class="below"><td colspan=${columns.length}>${below}</td></tr>`}`;
+            })
           : html`<${Waiting} columns=${columns} />`
       }</tbody>
     </table>

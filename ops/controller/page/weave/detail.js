@@ -4,6 +4,7 @@ import { link } from "../app/route.js";
 import { may } from "../app/identity.js";
 import { clock, count, moment, nanos } from "../app/format.js";
 import { Badge, TenantName } from "../parts/marks.js";
+import { Waited } from "./waited.js";
 
 const KIND_WORDS = {
   run: "runs ops",
@@ -62,5 +63,6 @@ export function Detail({ loom }) {
           : Array.from({ length: 12 }, (_, at) => html`<div key=${at} aria-hidden="true"><dt> </dt><dd> </dd></div>`)
       }</dl>
     </div>
+    <${Waited} it=${it} />
   </section>`;
 }

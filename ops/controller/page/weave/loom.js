@@ -399,12 +399,12 @@ export class Loom {
 
   hover(sequence) {
     this.hovered = sequence;
-    if (this.selected < 0 && sequence >= 0) this.detail.value = { ...this.ring.read(sequence), chosen: false };
+    if (this.selected < 0 && sequence >= 0) this.detail.value = { ...this.ring.read(sequence), pointed: true, chosen: false };
   }
 
   select(sequence) {
     this.selected = sequence;
-    if (sequence >= 0) this.detail.value = { ...this.ring.read(sequence), chosen: true };
+    if (sequence >= 0) this.detail.value = { ...this.ring.read(sequence), pointed: true, chosen: true };
   }
 
   /** Moves the choice along its lane. */

@@ -1,5 +1,5 @@
 // Recorded positions that are looked at again, read in windows.
-import { get } from "../app/api.js";
+import { patient } from "../app/api.js";
 import { inOrder } from "./record.js";
 import { Ring } from "./ring.js";
 
@@ -7,7 +7,7 @@ const PAGE = 1000;
 const AHEAD = 300;
 
 async function window(values) {
-  return inOrder((await get("/order", values)).items);
+  return inOrder((await patient("/order", values)).items);
 }
 
 export class Past {
@@ -20,12 +20,9 @@ export class Past {
   async load(id) {
     this.#loading = true;
     try {
-      const [ahead, behind] = await Promise.all(
-        [
-          { before: id, limit: AHEAD },
-          { after: id, limit: PAGE },
-        ].map(window),
-      );
+      // One after the other: of what is not kept, the record is read for one at a time.
+      const ahead = await window({ before: id, limit: AHEAD });
+      const behind = await window({ after: id, limit: PAGE });
       const self = await this.#exact(id, ahead.at(-1)?.id);
       this.ring.clear();
       this.ended = behind.length < PAGE;

@@ -1,5 +1,5 @@
 // The record as a line of numbers from 0 to 1: which epochs it has, and which id is at which place.
-import { get } from "../app/api.js";
+import { patient } from "../app/api.js";
 
 const MOST_EPOCHS = 12;
 
@@ -22,15 +22,15 @@ export class RecordLine {
 
   /** Learns the epochs from the newest backwards. */
   async learn() {
-    const { items, oldest, newest } = await get("/order", { limit: 1 });
+    const { items, oldest, newest } = await patient("/order", { limit: 1 });
     if (!items.length || !newest) return;
     const segments = [];
     let [epoch, last] = partsOf(newest);
     const [firstEpoch, first] = partsOf(oldest);
     while (epoch > firstEpoch && segments.length < MOST_EPOCHS) {
-      const ahead = await get("/order", { before: `${epoch}.0`, limit: 1 });
+      const ahead = await patient("/order", { before: `${epoch}.0`, limit: 1 });
       const previous = ahead.items.at(-1)?.id;
-      const start = previous ? (await get("/order", { after: previous, limit: 1 })).items[0] : null;
+      const start = previous ? (await patient("/order", { after: previous, limit: 1 })).items[0] : null;
       segments.unshift({ epoch, first: start ? partsOf(start.id)[1] : 0, last });
       if (!previous) break;
       [epoch, last] = partsOf(previous);

@@ -1,5 +1,6 @@
 // The newest positions, in typed arrays: nothing is allocated for a position, and the oldest make room.
 import { Timeline } from "./timeline.js";
+import { Waits } from "./waits.js";
 
 export const KINDS = ["run", "open", "close", "standing", "revoke", "return"];
 export const OUTCOMES = [null, "ran", "void", "gone"];
@@ -68,6 +69,7 @@ export class Ring {
     this.sessions = new Names();
     this.workers = new Names();
     this.gpus = new Names();
+    this.waits = new Waits(size, this.tenants);
     this.timeline = new Timeline();
   }
 
@@ -141,6 +143,7 @@ export class Ring {
     this.measured[at] = orNaN(it.measured_ns);
     this.outcome[at] = Math.max(0, OUTCOMES.indexOf(it.outcome));
     this.at[at] = orNaN(it.at_ms);
+    this.waits.put(at, it);
   }
 
   #place(at, it) {
@@ -217,6 +220,7 @@ export class Ring {
       outcome: OUTCOMES[this.outcome[at]],
       adopted: this.adopted[at] === 1,
       at_ms: orNull(this.at[at]),
+      ...this.waits.read(at),
     };
   }
 }

@@ -62,6 +62,14 @@ impl Identity {
         }
     }
 
+    /// Whether they may know of every tenant.
+    pub(crate) fn sees_all(&self) -> bool {
+        match self.role {
+            Role::TenantAdmin => false,
+            Role::Viewer | Role::Operator | Role::Auditor => true,
+        }
+    }
+
     /// The operations that they may do, of anything.
     pub(crate) fn operations(&self) -> Vec<Operation> {
         let all = Operation::ALL.iter().copied();

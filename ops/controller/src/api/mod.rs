@@ -13,4 +13,5 @@ pub(crate) mod settings;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
 pub(crate) mod usage;
+pub(crate) mod why;
 pub(crate) mod workers;

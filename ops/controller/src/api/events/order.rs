@@ -76,9 +76,10 @@ impl Source for Positions {
                     }
                 }
                 [] => {}
-                [told] => return Some(told.event.clone()),
+                [told] => return Some(told.event(self.slot.identity())),
                 several => {
-                    let events: Vec<&[u8]> = several.iter().map(|told| &*told.event).collect();
+                    let who = self.slot.identity();
+                    let events: Vec<Bytes> = several.iter().map(|told| told.event(who)).collect();
                     return Some(events.concat().into());
                 }
             }

@@ -98,8 +98,9 @@ pub(crate) async fn order(
         }
     };
     let place = |at: Option<At>| at.map(|at| at.to_string());
+    let items = items.into_iter().map(|position| position.seen_by(&who.0));
     Ok(Json(OrderModel {
-        items,
+        items: items.collect(),
         oldest: place(newest.oldest),
         newest: place(newest.rows.iter().map(|told| told.at).max()),
     }))

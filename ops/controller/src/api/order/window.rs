@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::Tenant;
 use warploom_cli::admin::Administrator;
-use warploom_cli::record::{Followed, PositionRow, scan};
+use warploom_cli::record::{Followed, scan_explained};
 
 use crate::feed::Newest;
 use crate::position::{At, Position};
@@ -123,13 +123,10 @@ impl Window {
         administrator: &Administrator,
     ) -> Result<Vec<Position>, Problem> {
         let mut filled = self.empty();
-        scan(administrator, |told| {
+        scan_explained(administrator, |told| {
             if let Followed::Ended { position, .. } = told {
-                let at = At {
-                    epoch: position.epoch,
-                    global: position.global,
-                };
-                filled.take(at, || Position::of(PositionRow::from(&*position), None));
+                let at = At::from(&*position);
+                filled.take(at, || Position::explained(&position, None));
             }
             Ok(())
         })
@@ -143,7 +140,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::position::PositionEvent;
+    use crate::position::tests::replayed;
+    use crate::told::PositionEvent;
 
     fn at(global: u64) -> At {
         At { epoch: 1, global }
@@ -151,16 +149,9 @@ mod tests {
 
     /// Positions as they ended, and what had to go.
     fn newest(globals: &[u64], dropped: Option<u64>) -> Newest {
-        let told = globals.iter().map(|global| {
-            let row = PositionRow {
-                epoch: 1,
-                global: *global,
-                gpu: (*global % 2) as u32,
-                tenant: "chat".into(),
-                ..PositionRow::default()
-            };
-            Arc::new(PositionEvent::of(row, None))
-        });
+        let told = globals
+            .iter()
+            .map(|global| Arc::new(PositionEvent::of(&replayed(1, *global, "chat"), None)));
         Newest {
             rows: told.collect(),
             oldest: Some(at(1)),

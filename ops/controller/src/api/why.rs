@@ -1,0 +1,246 @@
+//! What launches waited for and why devices were idle, from the record: as `warploom why` tells it, to each who
+//! asks without the names of tenants that they may not know of.
+
+use axum::Json;
+use axum::extract::State;
+use bus_schemas::{SessionId, Tenant};
+use serde::Serialize;
+use utoipa::ToSchema;
+use warploom_cli::why::{DeviceDayRow, WaitSummary};
+
+use super::identity::visible;
+use crate::access::Identity;
+use crate::cluster::{Cluster, Shared};
+use crate::explained::{Explained, TimesModel};
+use crate::feed::Found;
+use crate::http::extract::{PathParams, Who};
+use crate::position::{At, Position};
+use crate::problem::Problem;
+use crate::waits::{self, WaitModel};
+
+/// What many positions waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct WaitSummaryModel {
+    /// Positions that ran and whose times are recorded.
+    positions: u64,
+    /// Positions that ran and whose times are not.
+    untimed: u64,
+    /// Kernels among the ops of both.
+    kernels: u64,
+    /// Measured device nanoseconds of both.
+    ran_ns: u64,
+    /// What they waited, all together, nanoseconds.
+    waited_ns: u64,
+    /// Half of them waited no longer; beyond 4,096 positions this and the next are rounded up, by one part in
+    /// 2,048 at most.
+    waited_p50_ns: u64,
+    /// 99 of 100 waited no longer.
+    waited_p99_ns: u64,
+    /// None waited longer.
+    waited_max_ns: u64,
+    /// What for, the longest first: together `waited_ns`.
+    waits: Vec<WaitModel>,
+}
+
+impl WaitSummaryModel {
+    /// As somebody may see it who may see it at all.
+    fn seen_by(summary: &WaitSummary, who: &Identity) -> Self {
+        Self {
+            positions: summary.positions,
+            untimed: summary.untimed,
+            kernels: summary.kernels,
+            ran_ns: summary.ran_ns,
+            waited_ns: summary.waited_ns,
+            waited_p50_ns: summary.waited_p50_ns,
+            waited_p99_ns: summary.waited_p99_ns,
+            waited_max_ns: summary.waited_max_ns,
+            waits: waits::seen_by(waits::of_rows(&summary.waits), who),
+        }
+    }
+}
+
+/// What a tenant's launches waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct TenantWaitsModel {
+    /// The tenant.
+    tenant: String,
+    /// What for.
+    #[serde(flatten)]
+    waited: WaitSummaryModel,
+}
+
+/// Explains what a tenant's launches waited for, as far back as the record goes.
+#[utoipa::path(get, path = "/api/v1/tenants/{tenant}/why", tag = "why",
+    params(("tenant" = String, Path, description = "its name")),
+    extensions(("x-operation" = json!("tenants.read"))),
+    responses((status = 200, body = TenantWaitsModel)))]
+pub(crate) async fn why_tenant(
+    State(cluster): State<Shared>,
+    who: Who,
+    PathParams(name): PathParams<String>,
+) -> Result<Json<TenantWaitsModel>, Problem> {
+    let missing = || Problem::missing(format_args!("tenant {name:?}"));
+    let tenant: Tenant = name.parse().map_err(|_| missing())?;
+    visible(&who.0, &tenant).map_err(|_| missing())?;
+    let reading = cluster.explain(None).await?;
+    let summary = reading.tenants.get(&tenant).cloned();
+    // Of one who has gone the record still tells; one who is there may have run nothing.
+    let there = cluster.view.tenant(&tenant).map(|_| WaitSummary::default());
+    let summary = summary.or(there).ok_or_else(missing)?;
+    Ok(Json(TenantWaitsModel {
+        tenant: tenant.to_string(),
+        waited: WaitSummaryModel::seen_by(&summary, &who.0),
+    }))
+}
+
+/// What a session's launches waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct SessionWaitsModel {
+    /// The session.
+    session: String,
+    /// Its tenant.
+    tenant: String,
+    /// What it waits for now, as `waits` of `GET /api/v1/sessions` says it; null where the leader does not
+    /// know of it any more, or does not answer.
+    waits_for: Option<String>,
+    /// What for.
+    #[serde(flatten)]
+    waited: WaitSummaryModel,
+}
+
+/// Explains what a session's launches waited for, as far back as the record goes: also of one that has ended.
+#[utoipa::path(get, path = "/api/v1/sessions/{session}/why", tag = "why",
+    params(("session" = String, Path, description = "its id")),
+    extensions(("x-operation" = json!("sessions.read"))),
+    responses((status = 200, body = SessionWaitsModel)))]
+pub(crate) async fn why_session(
+    State(cluster): State<Shared>,
+    who: Who,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<SessionWaitsModel>, Problem> {
+    let missing = || Problem::missing(format_args!("session {id:?}"));
+    let session: SessionId = id.parse().map_err(|_| missing())?;
+    let reading = cluster.explain(Some(session)).await?;
+    let recorded = reading.sessions.get(&session).cloned();
+    let told = cluster.administrator.session(session).await;
+    let told = match &recorded {
+        Some(_) => told.unwrap_or(None),
+        None => told?,
+    };
+    let now = told.map(|row| (row.tenant, row.waits_for.name().to_owned()));
+    let (tenant, summary) = recorded
+        .or_else(|| Some((now.as_ref()?.0.clone(), WaitSummary::default())))
+        .ok_or_else(missing)?;
+    visible(&who.0, &tenant).map_err(|_| missing())?;
+    Ok(Json(SessionWaitsModel {
+        session: session.to_string(),
+        tenant: tenant.to_string(),
+        waits_for: now.map(|(_, waits_for)| waits_for),
+        waited: WaitSummaryModel::seen_by(&summary, &who.0),
+    }))
+}
+
+/// A device, by day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct DeviceDaysModel {
+    /// The device.
+    gpu: u32,
+    /// Its days (UTC), the oldest first.
+    days: Vec<DeviceDayModel>,
+}
+
+/// A device on one day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct DeviceDayModel {
+    /// The day.
+    #[schema(example = "2026-11-26")]
+    day: String,
+    /// Nanoseconds for which something ran.
+    busy_ns: u64,
+    /// Nanoseconds for which nothing did, and there was a worker.
+    idle_ns: u64,
+    /// What kept it idle, the longest first: together `idle_ns`.
+    idle: Vec<WaitModel>,
+}
+
+/// Explains why a device was idle, by day: what the record tells, and 400 days of what was cut off it.
+#[utoipa::path(get, path = "/api/v1/devices/{gpu}/why", tag = "why",
+    params(("gpu" = String, Path, description = "its number")),
+    extensions(("x-operation" = json!("workers.read"))),
+    responses((status = 200, body = DeviceDaysModel)))]
+pub(crate) async fn why_device(
+    State(cluster): State<Shared>,
+    who: Who,
+    PathParams(number): PathParams<String>,
+) -> Result<Json<DeviceDaysModel>, Problem> {
+    let missing = || Problem::missing(format_args!("device {number:?}"));
+    let gpu: u32 = number.parse().map_err(|_| missing())?;
+    let reading = cluster.explain(None).await?;
+    let day = |day: &DeviceDayRow| DeviceDayModel {
+        day: day.day.clone(),
+        busy_ns: day.busy_ns,
+        idle_ns: day.idle_ns,
+        idle: waits::seen_by(waits::of_rows(&day.idle), &who.0),
+    };
+    let days = reading.days.iter().filter(|day| day.gpu == gpu);
+    let days: Vec<_> = days.map(day).collect();
+    if days.is_empty() && !has_worker(&cluster, gpu).await {
+        return Err(missing());
+    }
+    Ok(Json(DeviceDaysModel { gpu, days }))
+}
+
+/// Whether a device is one of the cluster's, of which nothing is recorded yet.
+async fn has_worker(cluster: &Cluster, gpu: u32) -> bool {
+    let moment = cluster.moment().await;
+    moment.is_ok_and(|moment| moment.status.workers.iter().any(|it| it.gpu == gpu))
+}
+
+/// A position, when it waited and ran, and all that it waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct ExplainedModel {
+    /// The position.
+    #[serde(flatten)]
+    position: Position,
+    /// Its times; null where they are not recorded.
+    times: Option<TimesModel>,
+}
+
+/// Explains what a position of the order waited for, and when it ran.
+#[utoipa::path(get, path = "/api/v1/order/{position}/why", tag = "why",
+    params(("position" = String, Path, description = "its place, `EPOCH.POSITION`")),
+    extensions(("x-operation" = json!("order.read"))),
+    responses((status = 200, body = ExplainedModel)))]
+pub(crate) async fn why_position(
+    State(cluster): State<Shared>,
+    who: Who,
+    PathParams(place): PathParams<String>,
+) -> Result<Json<ExplainedModel>, Problem> {
+    let missing = || Problem::missing(format_args!("position {place:?} that has ended"));
+    let at: At = place.parse().map_err(|_| missing())?;
+    let explained = explained(&cluster, at).await?.ok_or_else(missing)?;
+    let tenant: Tenant = explained.position.tenant.parse().map_err(|_| missing())?;
+    visible(&who.0, &tenant).map_err(|_| missing())?;
+    let Explained { position, times } = explained.seen_by(&who.0);
+    Ok(Json(ExplainedModel { position, times }))
+}
+
+/// A position: of the newest ones, of those around one that was looked for, or of the record.
+async fn explained(cluster: &Cluster, at: At) -> Result<Option<Explained>, Problem> {
+    let follower = cluster.order.begin(&cluster.administrator).await;
+    match follower.find(at) {
+        Found::None => return Ok(None),
+        Found::Kept(told) => {
+            if let Some(explained) = told.explained() {
+                return Ok(Some(explained));
+            }
+        }
+        Found::Dropped => {}
+    }
+    if let Some(explained) = cluster.around.find(at) {
+        return Ok(Some(explained));
+    }
+    let permit = cluster.replays.try_acquire();
+    let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
+    cluster.around.look(&cluster.administrator, at).await
+}
