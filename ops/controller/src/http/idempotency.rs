@@ -49,13 +49,14 @@ async fn keyed(
     let who = who.map_or("", |identity| &identity.id);
     let key = name(key, who)?;
     let what = digest_of(&parts.method, &parts.uri.to_string(), &body);
-    if let Some(kept) = cluster.access.begin(&key, &what).await? {
-        return again(kept, &what);
-    }
     let request = Request::from_parts(parts, Body::from(body));
     let cluster = Arc::clone(cluster);
-    // To its end, also where whoever sent it does not listen any more: they will ask for its answer.
+    // To its end, also where whoever sent it does not listen any more: they will ask for its answer. From its
+    // beginning on: one that is kept as begun and is not done would be refused until that is forgotten.
     let done = tokio::spawn(async move {
+        if let Some(kept) = cluster.access.begin(&key, &what).await? {
+            return again(kept, &what);
+        }
         let (mut parts, body) = next.run(request).await.into_parts();
         let bytes = to_bytes(body, MOST).await.unwrap_or_default();
         let answer = kept_of(
