@@ -1,5 +1,6 @@
 //! The record as the cluster's stream has it.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use actors::storage::Stored;
@@ -22,6 +23,8 @@ const KEPT: Kept = Kept {
 };
 /// How long blocks of the epoch before are waited for where an epoch begins.
 const STRAGGLERS: Duration = Duration::from_millis(300);
+/// What is wrong with a block that does not say which it is.
+const UNNAMED: &str = "E-REPLAY: a block has no message id <epoch>.<leader>.<number>";
 /// Before a server that cannot tell yet is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -79,7 +82,8 @@ pub async fn stream_blocks(administrator: &Administrator) -> Result<Vec<Block>> 
 
 /// The blocks that there are now, of one epoch's subject or all.
 async fn blocks_of(administrator: &Administrator, epoch: Option<Epoch>) -> Result<Vec<Block>> {
-    let (total, mut messages) = open(administrator, epoch, DeliverPolicy::All).await?;
+    let place = (DeliverPolicy::All, false);
+    let (total, mut messages) = open(administrator, epoch, place).await?;
     let mut blocks = Vec::new();
     while (blocks.len() as u64) < total {
         blocks.push(block(&next(administrator, &mut messages).await?)?);
@@ -173,10 +177,7 @@ async fn replay_stream(
     let epochs = actors::storage::epochs(&stream, administrator.subjects()).await;
     let epochs = epochs.map_err(|error| KEPT.silent(error))?;
     for epoch in &epochs {
-        for (epoch, number, bytes) in blocks_of(administrator, Some(*epoch)).await? {
-            add(&mut replay, epoch, number, &bytes)?;
-        }
-        advance(&mut replay, None, &mut tell)?;
+        replay_epoch(administrator, *epoch, &mut replay, &mut tell).await?;
     }
     tell(Followed::Whole)?;
     if ends {
@@ -192,6 +193,43 @@ async fn replay_stream(
         }
     }
     Ok(replay)
+}
+
+/// Replays what there is of an epoch, block by block: of one that two leaders had, as a store that lost its
+/// tail may allow, one leader's behind the other's.
+async fn replay_epoch(
+    administrator: &Administrator,
+    epoch: Epoch,
+    replay: &mut Replay,
+    tell: &mut impl FnMut(Followed) -> Result<()>,
+) -> Result<()> {
+    if leaders(administrator, epoch).await? > 1 {
+        for (epoch, number, bytes) in blocks_of(administrator, Some(epoch)).await? {
+            add(replay, epoch, number, &bytes)?;
+        }
+        return advance(replay, None, tell);
+    }
+    let place = (DeliverPolicy::All, false);
+    let (total, mut messages) = open(administrator, Some(epoch), place).await?;
+    for _ in 0..total {
+        let (epoch, number, bytes) = block(&next(administrator, &mut messages).await?)?;
+        add(replay, epoch, number, &bytes)?;
+        advance(replay, None, tell)?;
+    }
+    Ok(())
+}
+
+/// How many leaders an epoch had, by the names of its blocks.
+async fn leaders(administrator: &Administrator, epoch: Epoch) -> Result<usize> {
+    let place = (DeliverPolicy::All, true);
+    let (total, mut messages) = open(administrator, Some(epoch), place).await?;
+    let mut leaders = BTreeSet::new();
+    for _ in 0..total {
+        let message = next(administrator, &mut messages).await?;
+        let id = message_id(&message).and_then(|id| id.split('.').nth(1));
+        leaders.insert(id.context(UNNAMED)?.to_owned());
+    }
+    Ok(leaders.len())
 }
 
 /// Applies what is whole, and tells of what has ended.
@@ -225,7 +263,7 @@ impl News {
         let place = DeliverPolicy::ByStartSequence {
             start_sequence: from,
         };
-        let (_, messages) = open(administrator, None, place).await?;
+        let (_, messages) = open(administrator, None, (place, false)).await?;
         Ok(Self { messages, newest })
     }
 
@@ -286,12 +324,12 @@ fn stored_ms(message: &jetstream::Message) -> u64 {
     })
 }
 
-/// The stream's messages from a place on, of one epoch's subject or all, and how many there are now. A server
-/// that has just come back to the others cannot tell for a while.
+/// The stream's messages from a place on, of one epoch's subject or all, with their content or only their
+/// names, and how many there are now. A server that has just come back to the others cannot tell for a while.
 async fn open(
     administrator: &Administrator,
     epoch: Option<Epoch>,
-    place: DeliverPolicy,
+    place: (DeliverPolicy, bool),
 ) -> Result<(u64, pull::Ordered)> {
     let asked = Instant::now();
     loop {
@@ -325,12 +363,13 @@ async fn record(administrator: &Administrator) -> Result<jetstream::stream::Stre
 async fn try_open(
     administrator: &Administrator,
     epoch: Option<Epoch>,
-    place: DeliverPolicy,
+    (place, names_only): (DeliverPolicy, bool),
 ) -> Result<(u64, pull::Ordered)> {
     let stream = record(administrator).await?;
     let subject = epoch.map(|epoch| administrator.subjects().record(epoch));
     let config = pull::OrderedConfig {
         deliver_policy: place,
+        headers_only: names_only,
         filter_subject: subject.unwrap_or_default(),
         ..Default::default()
     };
@@ -343,12 +382,14 @@ async fn try_open(
 }
 
 fn block(message: &jetstream::Message) -> Result<Block> {
-    let headers = message.headers.as_ref();
-    let id = headers.and_then(|headers| headers.get("Nats-Msg-Id"));
-    let (epoch, number) = id
-        .and_then(|id| block_id(id.as_str()))
-        .context("E-REPLAY: a block has no message id <epoch>.<leader>.<number>")?;
+    let (epoch, number) = message_id(message).and_then(block_id).context(UNNAMED)?;
     Ok((epoch, number, message.payload.to_vec()))
+}
+
+/// What a block is called.
+fn message_id(message: &jetstream::Message) -> Option<&str> {
+    let headers = message.headers.as_ref()?;
+    headers.get("Nats-Msg-Id").map(|id| id.as_str())
 }
 
 fn block_id(id: &str) -> Option<(Epoch, u64)> {
