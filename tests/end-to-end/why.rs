@@ -282,3 +282,40 @@ async fn a_device_is_idle_for_what_kept_its_work_back() {
         );
     }
 }
+
+/// A session that runs alone has one grant for as long as it does: it is explained meanwhile.
+#[tokio::test]
+async fn what_runs_without_waiting_for_grants_is_explained_while_it_does() {
+    let plans = [plan("search", "search", 2)];
+    let mut loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;
+    let tool = Tool::of(&loaded);
+    loaded.work(&plans).await;
+    let session = tool.json(&["session", "list"])[0]["id"].clone();
+    let session = session.as_str().expect("a session").to_owned();
+    let told = || tool.json(&["why", &session]).remove(0);
+    let kernels = |told: &Value| number(told, "kernels");
+    within(SOON, || (kernels(&told()) > 0).then_some(()))
+        .await
+        .expect("kernels");
+    let before = told();
+    let more = within(SOON, || {
+        Some(told()).filter(|it| kernels(it) > kernels(&before))
+    });
+    let more = more.await.expect("more of them");
+    let kinds = tool.json(&["why", &session, "--each"]);
+    let standing = kinds
+        .iter()
+        .find(|row| row["kind"] == "standing")
+        .expect("it");
+    assert!(
+        standing["outcome"].is_null(),
+        "it has not ended: {standing}"
+    );
+    assert!(number(standing, "measured_ns") > 0 && number(&more, "ran_ns") > 0);
+    let waits = standing["waits"].as_array().expect("waits").iter();
+    let sum: u64 = waits.map(|wait| number(wait, "ns")).sum();
+    assert_eq!(sum, number(standing, "waited_ns"));
+    let place = format!("{}/{}", standing["epoch"], standing["global"]);
+    assert!(tool.well(&["why", &place]).contains("not ended yet"));
+    loaded.demo.stop().await.expect("stopped");
+}

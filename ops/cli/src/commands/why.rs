@@ -299,10 +299,14 @@ fn launch(target: Target, read: &Read, json: bool) -> Result<()> {
             .map_or("an unknown number of".into(), |it| it.to_string()),
     ))?;
     output::line(format_args!(
-        "announced {} UTC; granted after {}, started after {}, ended after {}",
+        "announced {} UTC; granted after {}, started after {}, {} after {}",
         moment(explained.announced_ns / 1_000_000),
         ms(explained.granted_ns - explained.announced_ns),
         ms(explained.started_ns - explained.announced_ns),
+        match at.outcome {
+            Some(_) => "ended",
+            None => "not ended yet, last heard of",
+        },
         ms(explained.ended_ns - explained.announced_ns),
     ))?;
     output::line(format_args!("waited {}:", ms(explained.waited_ns)))?;

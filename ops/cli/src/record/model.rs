@@ -40,8 +40,8 @@ impl Record {
         replay::beginning(&self.blocks).context("E-REPLAY: the record's anchor")
     }
 
-    /// Recomputes the order, tells of each position that ended with what it waited for, and gives what the
-    /// devices did.
+    /// Recomputes the order, tells of each position that ended with what it waited for, and of standing grants that
+    /// have not, and gives what the devices did.
     ///
     /// # Errors
     /// When it does not replay.
@@ -57,6 +57,7 @@ impl Record {
             }
             replay.advance(&mut tell).context(wrong)?;
         }
+        replay.standing().into_iter().for_each(tell);
         Ok(replay.device_days())
     }
 

@@ -148,17 +148,17 @@ pub async fn follow_explained(
         .map(drop)
 }
 
-/// As [`scan`], with what each position waited for; gives what the devices did.
+/// As [`scan`], with what each position waited for; gives what has not ended and what the devices did.
 ///
 /// # Errors
 /// As [`scan`].
 pub async fn scan_explained(
     administrator: &Administrator,
     tell: impl FnMut(Followed) -> Result<()>,
-) -> Result<Vec<DeviceDay>> {
+) -> Result<(Vec<ReplayedPosition>, Vec<DeviceDay>)> {
     let replay = Replay::forgetful().explaining();
     let mut replay = replay_stream(administrator, replay, true, tell).await?;
-    Ok(replay.device_days())
+    Ok((replay.standing(), replay.device_days()))
 }
 
 async fn replay_stream(

@@ -11,8 +11,8 @@ use super::devices::{DeviceDayRow, device_days};
 use crate::admin::{Administrator, Kept};
 use crate::record::{Followed, scan_explained};
 
-/// Reads the record that there is now: tells of each position that has ended, and gives the devices' days,
-/// with those that were kept of what was cut off.
+/// Reads the record that there is now: tells of each position that has ended, and of each standing grant so far;
+/// gives the devices' days, with those that were kept of what was cut off.
 ///
 /// # Errors
 /// As [`scan_explained`]; where the kept days cannot be read.
@@ -20,13 +20,15 @@ pub async fn explain(
     administrator: &Administrator,
     mut tell: impl FnMut(ReplayedPosition),
 ) -> Result<Vec<DeviceDayRow>> {
-    let days = scan_explained(administrator, |told| {
+    let read = scan_explained(administrator, |told| {
         if let Followed::Ended { position, .. } = told {
             tell(*position);
         }
         Ok(())
     });
-    Ok(device_days(days.await?, kept_days(administrator).await?))
+    let (standing, days) = read.await?;
+    standing.into_iter().for_each(tell);
+    Ok(device_days(days, kept_days(administrator).await?))
 }
 
 /// What was kept of what was cut off the record.

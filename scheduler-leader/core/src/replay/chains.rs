@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{
     Chain, DoneReport, Epoch, GpuPosition, GpuTail, Grant, GrantKind, Incarnation, InputNumber,
-    LeaderId, OpenGrant, Outcome, SealAnswer, SealedGrant, SealedName, SessionId, Tenant,
+    LeaderId, OpNumber, OpenGrant, Outcome, SealAnswer, SealedGrant, SealedName, SessionId, Tenant,
 };
 
 use super::anchor::{Anchor, Anchored};
@@ -143,6 +143,32 @@ impl Chains {
         let terms = self.inputs.range(of(0)..=of(u64::MAX));
         let least = terms.map(|(_, inputs)| *inputs).min();
         least.is_some_and(|inputs| grant.input <= inputs)
+    }
+
+    /// A standing grant that has not ended, as far as it has run: through this op.
+    pub(super) fn standing(
+        &self,
+        (incarnation, position): (Incarnation, GpuPosition),
+        through: OpNumber,
+        launches: &Launches,
+    ) -> Option<ReplayedPosition> {
+        let worker = self.workers.get(&incarnation)?;
+        let proposed = worker.proposed.get(&position)?;
+        let name = self.names.get(&proposed.grant.session)?;
+        let mut so_far = proposed.clone();
+        if so_far.grant.first > 0 && through >= so_far.grant.first {
+            so_far.grant.last = through;
+            so_far.launches = launches.of(&so_far.grant);
+        }
+        so_far.end = Some(End {
+            outcome: Outcome::Part,
+            measured: so_far.parts,
+        });
+        let at = Reached {
+            position,
+            ..worker.tail
+        };
+        Some(row(incarnation, at, None, &so_far, (&name.0, &name.1)))
     }
 
     /// Whose session it is, if that is known.

@@ -241,7 +241,10 @@ impl Explainer {
             Outcome::Part => {
                 let times = times.filter(|it| it.ended > it.accepted && report.measured > 0)?;
                 match worker.granted.get_mut(&report.position) {
-                    Some(granted) => part(&mut worker.device, granted, times, &mut self.days),
+                    Some(granted) => {
+                        granted.ops.1 = granted.ops.1.max(report.received);
+                        part(&mut worker.device, granted, times, &mut self.days);
+                    }
                     None => unknown(&mut worker.device, report, times, &mut self.days),
                 }
                 None
@@ -272,6 +275,21 @@ impl Explainer {
                 }
             },
         }
+    }
+
+    /// The standing grants that have not ended and of which something ran: where they are, through which op that
+    /// was, what it waited for.
+    pub(crate) fn standing(
+        &self,
+    ) -> impl Iterator<Item = ((Incarnation, GpuPosition), OpNumber, Box<Timing>)> {
+        self.workers.iter().flat_map(|(incarnation, worker)| {
+            let granted = worker.granted.iter();
+            let standing = granted.filter(|(_, it)| it.kind == GrantKind::Standing);
+            standing.filter_map(|(position, it)| {
+                let timing = stood(it)?;
+                Some(((*incarnation, *position), it.ops.1, timing))
+            })
+        })
     }
 
     /// What the devices did so far, by day and device. Where something is granted, the time since the last end
