@@ -107,12 +107,10 @@ fn is_as_measured(rows: &[Value], received: &[Value]) {
         let (Some(start), Some(heard)) = (begun.get(&place), heard.get(&session)) else {
             continue;
         };
-        // The intent that it was announced by is the newest that the leader had heard by then.
+        // Its intent is the one that was heard when it was announced, but for what two processes' clocks differ.
         let announced = number(row, "announced_ns");
-        let at = heard.partition_point(|heard| *heard <= announced);
-        let Some(heard) = at.checked_sub(1).map(|at| heard[at]) else {
-            continue;
-        };
+        let heard = heard.iter().min_by_key(|heard| heard.abs_diff(announced));
+        let heard = *heard.expect("there is one");
         told += number(row, "waited_ns") as f64;
         measured += start.saturating_sub(heard) as f64;
         compared += 1;

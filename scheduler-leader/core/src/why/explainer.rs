@@ -254,7 +254,7 @@ impl Explainer {
                 let session = granted.whose.session;
                 let line = self.lines.get_mut(&session);
                 if let Some(line) = line.filter(|_| report.outcome == Outcome::Void) {
-                    line.give_back(self.now, granted.ops.1);
+                    line.give_back(self.now, granted.ops.1, granted.waited);
                     worker.waiting.insert(session);
                 }
                 None

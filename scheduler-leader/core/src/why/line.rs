@@ -18,6 +18,8 @@ struct Announced {
     at: Nanos,
     /// The session's sums by then.
     sums: Sums,
+    /// They were granted before, in vain: their worker lacked them.
+    voided: bool,
 }
 
 /// Stretches that are kept of a session.
@@ -34,6 +36,8 @@ pub(super) struct Waited {
     pub(super) sums: Sums,
     /// When it was next and the window was full: what the device did then tells more.
     pub(super) full: Vec<(Nanos, Nanos)>,
+    /// It was granted before, in vain: its worker lacked its ops.
+    pub(super) voided: bool,
 }
 
 /// One session.
@@ -112,17 +116,26 @@ impl Line {
             Some(before) => (before.since, before.before),
             None => (now, self.sums.clone()),
         };
-        self.announced.push_back(Announced { last, at, sums });
+        self.announced.push_back(Announced {
+            last,
+            at,
+            sums,
+            voided: false,
+        });
     }
 
-    /// Ops were granted and did not run: they wait again, from now on.
-    pub(super) fn give_back(&mut self, now: Nanos, last: OpNumber) {
+    /// Ops were granted and did not run, for the worker lacked them: they go on waiting.
+    pub(super) fn give_back(&mut self, now: Nanos, last: OpNumber, waited: Option<Waited>) {
         self.pass(now);
-        let sums = self.sums.clone();
+        let (at, sums) = match waited {
+            Some(waited) => (waited.since, waited.before),
+            None => (now, self.sums.clone()),
+        };
         self.announced.push_front(Announced {
             last,
-            at: now,
+            at,
             sums,
+            voided: true,
         });
     }
 
@@ -135,6 +148,7 @@ impl Line {
             before: of.sums.clone(),
             sums: self.sums.since(&of.sums),
             full: self.full_between(of.at, now),
+            voided: of.voided,
         };
         while self.announced.front().is_some_and(|it| it.last <= last) {
             self.announced.pop_front();
@@ -195,15 +209,20 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_that_was_void_waits_anew_and_one_that_was_cut_goes_on() {
+    fn a_slice_that_was_void_or_cut_goes_on_waiting() {
         let mut line = Line::default();
         line.announce(100, 9);
         line.turn(100, SHARE);
-        assert_eq!(line.grant(120, 1, 5).unwrap().since, 100);
-        line.give_back(150, 5);
+        let void = line.grant(120, 1, 5).unwrap();
+        assert_eq!((void.since, void.voided), (100, false));
+        line.turn(120, None);
+        line.give_back(150, 5, Some(void));
         line.turn(150, HOLD);
         let again = line.grant(190, 1, 5).unwrap();
-        assert_eq!((again.since, told(&again)), (150, vec![(Cause::Hold, 40)]));
+        assert_eq!((again.since, again.voided), (100, true));
+        // From its grant until it was void it is nobody's but its own program's.
+        let waits = [(Cause::Hold, 40), (Cause::Share, 20)];
+        assert_eq!(told(&again), waits);
         assert_eq!(line.grant(200, 6, 9).unwrap().since, 100);
     }
 

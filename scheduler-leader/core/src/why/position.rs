@@ -116,13 +116,13 @@ pub(super) fn ran(device: &Device, granted: &Granted, stages: &Stages) -> Box<Ti
         let free = device.before(*stretch, (&granted.whose, Cause::Window), &mut sums);
         sums.add(&(Cause::Window, None), free);
     }
-    // It was between two leaders, or under a standing grant that was closed.
+    // It was between two leaders, was granted in vain, or was under a standing grant that was closed.
     let rest = (granted.at - announced).saturating_sub(sums.total());
     let between = sums.waits().iter().any(|wait| wait.cause == Cause::Leader);
-    let cause = if between {
-        Cause::Leader
-    } else {
-        Cause::Worker
+    let cause = match () {
+        () if between => Cause::Leader,
+        () if waited.voided => Cause::Program,
+        () => Cause::Worker,
     };
     sums.add(&(cause, None), rest);
     sums.add(&(Cause::Bus, None), stages.accepted - stages.granted);
