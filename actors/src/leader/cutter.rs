@@ -271,9 +271,7 @@ impl Reader {
         if too_much(&info, age).is_none() {
             return Ok(());
         }
-        let bucket = storage.bucket(Stored::Control).await;
-        let bucket = bucket.map_err(|error| error.to_string())?;
-        self.days.keep(&bucket, anchor.epoch).await?;
+        self.keep_days(storage, anchor.epoch).await;
         let before = first_of(stream, subjects, &found).await?;
         let purged = stream.purge().sequence(before).await;
         purged.map_err(|error| error.to_string())?;
@@ -287,6 +285,22 @@ impl Reader {
             at.bytes = at.bytes.saturating_sub(found.bytes);
         }
         Ok(())
+    }
+
+    /// Keeps what devices did in what is cut off. A report for people does not stand in the way of the cut, without
+    /// which there would soon be no room for the record.
+    async fn keep_days(&mut self, storage: &Storage, before: Epoch) {
+        let kept = match storage.bucket(Stored::Control).await {
+            Ok(bucket) => self.days.keep(&bucket, before).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = kept {
+            tracing::warn!(
+                before,
+                error,
+                "what devices did before this epoch is not kept"
+            );
+        }
     }
 }
 

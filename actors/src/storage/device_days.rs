@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 const PREFIX: &str = "idle.";
 /// Days that are kept.
 const KEPT: u64 = 400;
+/// Epochs whose beginnings are remembered while nothing can be kept.
+const UNKEPT: usize = 64;
 
 /// A device's day, as it is kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,21 +97,54 @@ impl EpochDays {
         changed
     }
 
-    /// Keeps what lies before an epoch.
+    /// Keeps what lies before an epoch. Where that fails it is added with the next that succeeds, if that comes
+    /// soon enough.
     pub(crate) async fn keep(&mut self, bucket: &Store, before: Epoch) -> Result<(), String> {
-        let kept = stored_days(bucket).await?;
-        for ((day, gpu), value) in self.added(&kept, before) {
-            let bytes = serde_json::to_vec(&value).map_err(|error| error.to_string())?;
-            let put = bucket.put(format!("{PREFIX}{day}.{gpu}"), bytes.into());
-            put.await.map_err(|error| error.to_string())?;
+        let kept = self.try_keep(bucket, before).await;
+        match kept {
+            Ok(()) => self.begin_at(before),
+            // Of more than these the oldest are given up, rather than counted twice.
+            Err(_) => {
+                let surplus = self.by_epoch.len().saturating_sub(UNKEPT);
+                let first = self.by_epoch.keys().nth(surplus).copied();
+                if let Some(first) = first.filter(|_| surplus > 0) {
+                    self.begin_at(first.max(self.cut));
+                }
+            }
         }
-        let newest = kept.keys().map(|(day, _)| *day).max().unwrap_or(0);
-        for (day, gpu) in kept.keys().filter(|(day, _)| day + KEPT < newest) {
+        kept
+    }
+
+    /// What lies before an epoch is kept, or given up.
+    fn begin_at(&mut self, epoch: Epoch) {
+        self.cut = epoch;
+        self.by_epoch.retain(|of, _| *of >= epoch);
+    }
+
+    async fn try_keep(&self, bucket: &Store, before: Epoch) -> Result<(), String> {
+        let stored = stored_days(bucket).await?;
+        let kept = stored.iter().map(|(place, it)| (*place, it.0.clone()));
+        for ((day, gpu), value) in self.added(&kept.collect(), before) {
+            let key = format!("{PREFIX}{day}.{gpu}");
+            let bytes = serde_json::to_vec(&value).map_err(|error| error.to_string())?;
+            // A leader of before may still be cutting: of two who add to the same value one begins anew.
+            let put = match stored.get(&(day, gpu)) {
+                Some((_, revision)) => bucket
+                    .update(&key, bytes.into(), *revision)
+                    .await
+                    .map_err(|error| error.to_string()),
+                None => bucket
+                    .create(&key, bytes.into())
+                    .await
+                    .map_err(|error| error.to_string()),
+            };
+            put?;
+        }
+        let newest = stored.keys().map(|(day, _)| *day).max().unwrap_or(0);
+        for (day, gpu) in stored.keys().filter(|(day, _)| day + KEPT < newest) {
             let gone = bucket.purge(format!("{PREFIX}{day}.{gpu}")).await;
             gone.map_err(|error| error.to_string())?;
         }
-        self.cut = before;
-        self.by_epoch.retain(|epoch, _| *epoch >= before);
         Ok(())
     }
 }
@@ -128,11 +163,13 @@ fn since(mut day: DeviceDay, known: Option<&DeviceDay>) -> DeviceDay {
     day
 }
 
-/// All days that are kept.
+/// All days that are kept, each with the revision of its value.
 ///
 /// # Errors
 /// Where the broker does not hand them out.
-pub async fn stored_days(bucket: &Store) -> Result<BTreeMap<(u64, GpuId), StoredDay>, String> {
+pub async fn stored_days(
+    bucket: &Store,
+) -> Result<BTreeMap<(u64, GpuId), (StoredDay, u64)>, String> {
     let keys = bucket.keys().await.map_err(|error| error.to_string())?;
     let keys: Vec<String> = keys
         .try_collect()
@@ -149,9 +186,12 @@ pub async fn stored_days(bucket: &Store) -> Result<BTreeMap<(u64, GpuId), Stored
         let (Ok(day), Ok(gpu)) = (day.parse(), gpu.parse()) else {
             continue;
         };
-        let value = bucket.get(&key).await.map_err(|error| error.to_string())?;
-        if let Some(value) = value.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
-            days.insert((day, gpu), value);
+        let entry = bucket.entry(&key).await;
+        let Some(entry) = entry.map_err(|error| error.to_string())? else {
+            continue;
+        };
+        if let Ok(value) = serde_json::from_slice(&entry.value) {
+            days.insert((day, gpu), (value, entry.revision));
         }
     }
     Ok(days)
@@ -210,8 +250,7 @@ mod tests {
         let (mut kept, mut days) = (Kept::new(), replayed(0));
         for before in [3, 4, 6] {
             kept.append(&mut days.added(&kept, before));
-            days.cut = before;
-            days.by_epoch.retain(|epoch, _| *epoch >= before);
+            days.begin_at(before);
         }
         assert_eq!(told(&kept), all);
         // By one who dies between two days, and others, who find the record cut or not.

@@ -39,8 +39,10 @@ async fn kept_days(administrator: &Administrator) -> Result<BTreeMap<(u64, GpuId
     };
     match administrator.bucket_of(Stored::Control, KEPT).await? {
         None => Ok(BTreeMap::new()),
-        Some(bucket) => stored_days(&bucket)
-            .await
-            .map_err(|error| KEPT.silent(error)),
+        Some(bucket) => {
+            let days = stored_days(&bucket).await;
+            let days = days.map_err(|error| KEPT.silent(error))?.into_iter();
+            Ok(days.map(|(place, (day, _))| (place, day)).collect())
+        }
     }
 }

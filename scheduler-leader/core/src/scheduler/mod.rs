@@ -22,6 +22,7 @@ mod view;
 mod workers;
 
 pub use apply::Scheduler;
+pub(crate) use causes::WorkerMoment;
 pub(crate) use dirty_sessions::DirtySession;
 pub use inspection::{
     FlowInspection, Inspection, SessionInspection, TenantInspection, WorkerInspection,

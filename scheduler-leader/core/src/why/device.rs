@@ -114,7 +114,7 @@ impl Device {
     }
 
     /// From now on it would be idle because of this.
-    pub(super) fn note(&mut self, now: Nanos, cause: Key) {
+    pub(super) fn set_cause(&mut self, now: Nanos, cause: Key) {
         if self.idle.back().is_some_and(|(_, last)| *last == cause) {
             return;
         }
@@ -126,7 +126,7 @@ impl Device {
     }
 
     /// A position ran: accounts for the time up to its end.
-    pub(super) fn ran(&mut self, stages: &Stages, whose: Whose, days: &mut Days) {
+    pub(super) fn add_work(&mut self, stages: &Stages, whose: Whose, days: &mut Days) {
         let (start, end) = (stages.started, stages.ended);
         self.book_idle(start, Some(stages), days);
         self.unbook_idle((start, end), days);
@@ -306,12 +306,12 @@ mod tests {
     #[test]
     fn all_time_is_busy_or_idle_and_idle_by_what_kept_it_so() {
         let (mut device, mut days) = (Device::new(0, 1_000), Days::new());
-        device.note(1_000, PROGRAM);
-        device.note(1_100, WORKER);
+        device.set_cause(1_000, PROGRAM);
+        device.set_cause(1_100, WORKER);
         // Of 40 on its way, 20 lacking ops and 10 handed over until it ran for 30.
         let first = stages([1_100, 1_140, 1_160, 20, 1_170, 1_200]);
-        device.ran(&first, whose(1, 2), &mut days);
-        device.note(1_210, PROGRAM);
+        device.add_work(&first, whose(1, 2), &mut days);
+        device.set_cause(1_210, PROGRAM);
         device.rest(1_300, &mut days);
         let idle = vec![
             (Cause::Program, 100 + 20 + 90),
@@ -324,15 +324,15 @@ mod tests {
     #[test]
     fn what_ran_at_once_is_busy_once() {
         let (mut device, mut days) = (Device::new(0, 0), Days::new());
-        device.note(0, WORKER);
-        device.ran(&stages([0, 0, 0, 0, 0, 120]), whose(1, 2), &mut days);
-        device.ran(&stages([0, 0, 0, 0, 100, 200]), whose(2, 2), &mut days);
+        device.set_cause(0, WORKER);
+        device.add_work(&stages([0, 0, 0, 0, 0, 120]), whose(1, 2), &mut days);
+        device.add_work(&stages([0, 0, 0, 0, 100, 200]), whose(2, 2), &mut days);
         assert_eq!(told(&days), [(0, 200, vec![])]);
         // Something urgent ran while something else was parked, which is told of last.
-        device.note(200, PROGRAM);
-        device.ran(&stages([0, 0, 0, 0, 320, 340]), whose(3, 0), &mut days);
+        device.set_cause(200, PROGRAM);
+        device.add_work(&stages([0, 0, 0, 0, 320, 340]), whose(3, 0), &mut days);
         assert_eq!(told(&days), [(0, 220, vec![(Cause::Program, 120)])]);
-        device.ran(&stages([0, 0, 0, 0, 300, 400]), whose(1, 2), &mut days);
+        device.add_work(&stages([0, 0, 0, 0, 300, 400]), whose(1, 2), &mut days);
         assert_eq!(told(&days), [(0, 300, vec![(Cause::Program, 100)])]);
         let mut sums = Sums::default();
         let free = device.before((250, 400), (&whose(9, 9), Cause::Device), &mut sums);
@@ -344,7 +344,7 @@ mod tests {
         let (mut device, mut days) = (Device::new(0, 0), Days::new());
         for (session, priority, from) in [(1, 2, 0), (2, 0, 100), (3, 2, 200), (4, 4, 300)] {
             let ran = stages([from, from, from, 0, from, from + 90]);
-            device.ran(&ran, whose(session, priority), &mut days);
+            device.add_work(&ran, whose(session, priority), &mut days);
         }
         let mut sums = Sums::default();
         let free = device.before((50, 350), (&whose(1, 2), Cause::Device), &mut sums);
@@ -368,9 +368,9 @@ mod tests {
     #[test]
     fn a_day_ends_at_midnight() {
         let (mut device, mut days) = (Device::new(0, DAY - 50), Days::new());
-        device.note(DAY - 50, PROGRAM);
+        device.set_cause(DAY - 50, PROGRAM);
         let late = stages([DAY - 50, DAY - 50, DAY - 50, 0, DAY - 20, DAY + 30]);
-        device.ran(&late, whose(1, 2), &mut days);
+        device.add_work(&late, whose(1, 2), &mut days);
         device.rest(DAY + 70, &mut days);
         let idle = |ns| vec![(Cause::Program, ns)];
         assert_eq!(told(&days), [(0, 20, idle(30)), (1, 30, idle(40))]);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    CostRun, DoneReport, GpuPosition, Grant, GrantKind, Incarnation, OpNumber, Outcome,
+    CostRun, DoneReport, GpuId, GpuPosition, Grant, GrantKind, Incarnation, OpNumber, Outcome,
     ReportTimes, SessionId,
 };
 
@@ -11,10 +11,12 @@ use super::cause::Cause;
 use super::clock::WorkerClock;
 use super::device::{Days, Device, DeviceDay, Whose};
 use super::line::{Line, Waited};
-use super::position::{Granted, Timing, part, ran, stages_of, stood, unknown};
+use super::position::{
+    Granted, Timing, add_part, add_unknown, slice_timing, stages_of, standing_timing,
+};
 use super::sums::{Key, Sums};
 use crate::leader::InputTimes;
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Scheduler, WorkerMoment};
 use crate::time::Nanos;
 
 /// A worker.
@@ -27,6 +29,54 @@ struct Worker {
     waiting: BTreeSet<SessionId>,
 }
 
+impl Worker {
+    fn new(gpu: GpuId, now: Nanos) -> Self {
+        Self {
+            device: Device::new(gpu, now),
+            clock: WorkerClock::default(),
+            granted: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+        }
+    }
+
+    /// Whether no slice is granted. What runs under a standing grant is told of part by part.
+    fn has_no_slice(&self) -> bool {
+        let mut granted = self.granted.values();
+        granted.all(|granted| granted.kind == GrantKind::Standing)
+    }
+
+    /// Notes what its sessions wait for now, and what its device would be idle for.
+    fn look(
+        &mut self,
+        at: &WorkerMoment,
+        now: Nanos,
+        lines: &mut BTreeMap<SessionId, Line>,
+        scheduler: &Scheduler,
+    ) {
+        let mut keeps: Option<Key> = None;
+        self.waiting.retain(|session| {
+            let Some(line) = lines.get_mut(session) else {
+                return false;
+            };
+            let cause = scheduler.cause(*session, at);
+            let before = |cause: &Key| keeps.as_ref().is_none_or(|it| rank(cause.0) < rank(it.0));
+            if cause.as_ref().is_some_and(before) {
+                keeps.clone_from(&cause);
+            }
+            line.set_cause(now, cause);
+            !line.is_idle()
+        });
+        let idle = match keeps {
+            _ if at.has_work => (Cause::Worker, None),
+            Some(keeps) if rank(keeps.0) < ORDER => keeps,
+            Some(_) => (Cause::Worker, None),
+            None if at.has_sessions => (Cause::Program, None),
+            None => (Cause::Empty, None),
+        };
+        self.device.set_cause(now, idle);
+    }
+}
+
 /// The follower of a replay.
 #[derive(Debug, Default)]
 pub(crate) struct Explainer {
@@ -35,8 +85,8 @@ pub(crate) struct Explainer {
     timed: bool,
     workers: BTreeMap<Incarnation, Worker>,
     lines: BTreeMap<SessionId, Line>,
-    /// Sessions whose ops were announced by the input at hand.
-    announced: Vec<SessionId>,
+    /// The session whose ops were announced by the input at hand.
+    announced: Option<SessionId>,
     /// What an earlier leader granted and had not ended, by session: where it does not stand, the ops are
     /// announced again.
     stale: BTreeMap<SessionId, Vec<(OpNumber, OpNumber, Waited)>>,
@@ -49,10 +99,12 @@ impl Explainer {
         self.stale.clear();
         for worker in self.workers.values_mut() {
             worker.clock = WorkerClock::default();
-            let idle = worker.granted.is_empty();
-            if idle {
+            if worker.has_no_slice() {
                 worker.device.rest(self.now, &mut self.days);
-                worker.device.note(self.now, (Cause::Leader, None));
+            }
+            // What stands goes on without a leader.
+            if worker.granted.is_empty() {
+                worker.device.set_cause(self.now, (Cause::Leader, None));
             }
             for granted in worker.granted.values() {
                 if let Some(waited) = &granted.waited {
@@ -87,11 +139,8 @@ impl Explainer {
             let at = stale.iter().position(|it| (it.0..=it.1).contains(&first));
             at.map(|at| stale.swap_remove(at).2)
         });
-        match before {
-            Some(before) => line.announce_as(self.now, last, before),
-            None => line.announce(self.now, last),
-        }
-        self.announced.push(session);
+        line.announce(self.now, last, before);
+        self.announced = Some(session);
     }
 
     /// It had this granted.
@@ -136,7 +185,7 @@ impl Explainer {
     /// A worker is no more.
     pub(crate) fn lost(&mut self, incarnation: Incarnation) {
         if let Some(mut worker) = self.workers.remove(&incarnation)
-            && worker.granted.is_empty()
+            && worker.has_no_slice()
         {
             worker.device.rest(self.now, &mut self.days);
         }
@@ -147,50 +196,18 @@ impl Explainer {
         if !self.timed {
             return;
         }
-        let now = self.now;
+        let announced = self.announced.take();
+        let owner = announced.and_then(|session| Some((session, scheduler.owner(session)?.1)));
+        if let (Some(session), None) = (announced, owner) {
+            // It had ended by then.
+            self.lines.remove(&session);
+        }
         for at in scheduler.served() {
             let worker = self.workers.entry(at.incarnation);
-            worker.or_insert_with(|| Worker {
-                device: Device::new(at.gpu, now),
-                clock: WorkerClock::default(),
-                granted: BTreeMap::new(),
-                waiting: BTreeSet::new(),
-            });
-        }
-        for session in std::mem::take(&mut self.announced) {
-            let owner = scheduler.owner(session);
-            let worker = owner.and_then(|(_, incarnation)| self.workers.get_mut(&incarnation));
-            worker.map(|worker| worker.waiting.insert(session));
-        }
-        for at in scheduler.served() {
-            let Some(worker) = self.workers.get_mut(&at.incarnation) else {
-                continue;
-            };
-            let mut keeps: Option<Key> = None;
-            let lines = &mut self.lines;
-            worker.waiting.retain(|session| {
-                let Some(line) = lines.get_mut(session) else {
-                    return false;
-                };
-                let cause = scheduler.cause(*session, &at);
-                if let Some(cause) = &cause
-                    && keeps
-                        .as_ref()
-                        .is_none_or(|keeps| rank(cause.0) < rank(keeps.0))
-                {
-                    keeps = Some(cause.clone());
-                }
-                line.turn(now, cause);
-                !line.is_idle()
-            });
-            let idle = match keeps {
-                _ if at.has_work => (Cause::Worker, None),
-                Some(keeps) if rank(keeps.0) < ORDER => keeps,
-                Some(_) => (Cause::Worker, None),
-                None if at.has_sessions => (Cause::Program, None),
-                None => (Cause::Empty, None),
-            };
-            worker.device.note(now, idle);
+            let worker = worker.or_insert_with(|| Worker::new(at.gpu, self.now));
+            let here = owner.filter(|(_, incarnation)| *incarnation == at.incarnation);
+            worker.waiting.extend(here.map(|(session, _)| session));
+            worker.look(&at, self.now, &mut self.lines, scheduler);
         }
     }
 
@@ -243,9 +260,9 @@ impl Explainer {
                 match worker.granted.get_mut(&report.position) {
                     Some(granted) => {
                         granted.ops.1 = granted.ops.1.max(report.received);
-                        part(&mut worker.device, granted, times, &mut self.days);
+                        add_part(&mut worker.device, granted, times, &mut self.days);
                     }
-                    None => unknown(&mut worker.device, report, times, &mut self.days),
+                    None => add_unknown(&mut worker.device, report, times, &mut self.days),
                 }
                 None
             }
@@ -260,17 +277,19 @@ impl Explainer {
                 None
             }
             Outcome::Ran => match worker.granted.remove(&report.position) {
-                Some(granted) if granted.kind == GrantKind::Standing => stood(&granted),
+                Some(granted) if granted.kind == GrantKind::Standing => standing_timing(&granted),
                 Some(granted) if granted.kind == GrantKind::Run => {
                     let stages = stages_of(granted.at, times?);
-                    let timing = ran(&worker.device, &granted, &stages);
-                    worker.device.ran(&stages, granted.whose, &mut self.days);
+                    let timing = slice_timing(&worker.device, &granted, &stages);
+                    worker
+                        .device
+                        .add_work(&stages, granted.whose, &mut self.days);
                     Some(timing)
                 }
                 Some(_) => None,
                 None => {
                     let times = times.filter(|_| report.measured > 0)?;
-                    unknown(&mut worker.device, report, times, &mut self.days);
+                    add_unknown(&mut worker.device, report, times, &mut self.days);
                     None
                 }
             },
@@ -286,7 +305,7 @@ impl Explainer {
             let granted = worker.granted.iter();
             let standing = granted.filter(|(_, it)| it.kind == GrantKind::Standing);
             standing.filter_map(|(position, it)| {
-                let timing = stood(it)?;
+                let timing = standing_timing(it)?;
                 Some(((*incarnation, *position), it.ops.1, timing))
             })
         })
@@ -306,14 +325,9 @@ impl Explainer {
 
     /// Accounts for the time until now where nothing is granted.
     pub(crate) fn rest(&mut self) {
-        for worker in self.workers.values_mut() {
-            if worker
-                .granted
-                .values()
-                .all(|it| it.kind == GrantKind::Standing)
-            {
-                worker.device.rest(self.now, &mut self.days);
-            }
+        let resting = self.workers.values_mut();
+        for worker in resting.filter(|worker| worker.has_no_slice()) {
+            worker.device.rest(self.now, &mut self.days);
         }
     }
 }

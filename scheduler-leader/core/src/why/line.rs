@@ -9,7 +9,7 @@ use super::sums::{Key, Sums};
 use crate::time::Nanos;
 
 /// Announcements kept of a session: beyond, those that came last count as one.
-const ANNOUNCED: usize = 4_096;
+const ANNOUNCED: usize = 1_024;
 
 /// Ops that were announced together and are not granted.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ struct Announced {
     voided: bool,
 }
 
-/// Stretches that are kept of a session.
-const STRETCHES: usize = 4_096;
+/// Stretches that are kept of a session, the newest.
+const STRETCHES: usize = 256;
 
 /// A wait that has ended in a grant.
 #[derive(Debug, Clone, Default)]
@@ -56,7 +56,7 @@ pub(super) struct Line {
 
 impl Line {
     /// From now on it waits for something else, or for nothing.
-    pub(super) fn turn(&mut self, now: Nanos, cause: Option<Key>) {
+    pub(super) fn set_cause(&mut self, now: Nanos, cause: Option<Key>) {
         self.pass(now);
         self.cause = cause;
     }
@@ -83,60 +83,40 @@ impl Line {
         }
     }
 
-    /// Ops through this one were announced. Those that were announced before wait since then.
-    pub(super) fn announce(&mut self, now: Nanos, last: OpNumber) {
-        let known = self.announced.back().map(|it| it.last);
-        self.announce_again(now, last, known, None);
-    }
-
-    /// The same of ops that were granted before, by a grant that did not stand.
-    pub(super) fn announce_as(&mut self, now: Nanos, last: OpNumber, before: Waited) {
-        let known = self.announced.back().map(|it| it.last);
-        self.announce_again(now, last, known, Some(before));
-    }
-
-    fn announce_again(
-        &mut self,
-        now: Nanos,
-        last: OpNumber,
-        known: Option<OpNumber>,
-        before: Option<Waited>,
-    ) {
-        if known.is_some_and(|known| last <= known) {
-            return;
-        }
-        self.pass(now);
-        if self.announced.len() >= ANNOUNCED
-            && let Some(newest) = self.announced.back_mut()
+    /// Ops through this one were announced: those that were not before wait since now, or, where they were granted
+    /// by a grant that did not stand, since before that.
+    pub(super) fn announce(&mut self, now: Nanos, last: OpNumber, before: Option<Waited>) {
+        let full = self.announced.len() >= ANNOUNCED;
+        if let Some(newest) = self.announced.back_mut()
+            && (last <= newest.last || full)
         {
-            newest.last = last;
+            newest.last = newest.last.max(last);
             return;
         }
+        self.wait(now, last, before, false);
+    }
+
+    /// Ops were granted and did not run, for the worker lacked them: they go on waiting.
+    pub(super) fn give_back(&mut self, now: Nanos, last: OpNumber, before: Option<Waited>) {
+        self.wait(now, last, before, true);
+    }
+
+    fn wait(&mut self, now: Nanos, last: OpNumber, before: Option<Waited>, voided: bool) {
+        self.pass(now);
         let (at, sums) = match before {
             Some(before) => (before.since, before.before),
             None => (now, self.sums.clone()),
         };
-        self.announced.push_back(Announced {
+        let announced = Announced {
             last,
             at,
             sums,
-            voided: false,
-        });
-    }
-
-    /// Ops were granted and did not run, for the worker lacked them: they go on waiting.
-    pub(super) fn give_back(&mut self, now: Nanos, last: OpNumber, waited: Option<Waited>) {
-        self.pass(now);
-        let (at, sums) = match waited {
-            Some(waited) => (waited.since, waited.before),
-            None => (now, self.sums.clone()),
+            voided,
         };
-        self.announced.push_front(Announced {
-            last,
-            at,
-            sums,
-            voided: true,
-        });
+        match voided {
+            true => self.announced.push_front(announced),
+            false => self.announced.push_back(announced),
+        }
     }
 
     /// Ops were granted: what they waited for, where it is known since when.
@@ -164,7 +144,7 @@ impl Line {
     /// Its leader is gone, or has begun anew: what waits waits for the next.
     pub(super) fn lose_leader(&mut self, now: Nanos) {
         let waits = !self.announced.is_empty();
-        self.turn(now, waits.then_some((Cause::Leader, None)));
+        self.set_cause(now, waits.then_some((Cause::Leader, None)));
     }
 
     /// Whether nothing of it waits.
@@ -193,14 +173,14 @@ mod tests {
     #[test]
     fn what_was_announced_later_waited_less_and_each_moment_counts_once() {
         let mut line = Line::default();
-        line.announce(100, 4);
-        line.turn(100, SHARE);
-        line.announce(150, 9);
-        line.turn(170, HOLD);
+        line.announce(100, 4, None);
+        line.set_cause(100, SHARE);
+        line.announce(150, 9, None);
+        line.set_cause(170, HOLD);
         let first = line.grant(200, 1, 4).unwrap();
         assert_eq!(first.since, 100);
         assert_eq!(told(&first), [(Cause::Share, 70), (Cause::Hold, 30)]);
-        line.turn(230, None);
+        line.set_cause(230, None);
         let second = line.grant(260, 5, 9).unwrap();
         assert_eq!(second.since, 150);
         assert_eq!(told(&second), [(Cause::Hold, 60), (Cause::Share, 20)]);
@@ -211,13 +191,13 @@ mod tests {
     #[test]
     fn a_slice_that_was_void_or_cut_goes_on_waiting() {
         let mut line = Line::default();
-        line.announce(100, 9);
-        line.turn(100, SHARE);
+        line.announce(100, 9, None);
+        line.set_cause(100, SHARE);
         let void = line.grant(120, 1, 5).unwrap();
         assert_eq!((void.since, void.voided), (100, false));
-        line.turn(120, None);
+        line.set_cause(120, None);
         line.give_back(150, 5, Some(void));
-        line.turn(150, HOLD);
+        line.set_cause(150, HOLD);
         let again = line.grant(190, 1, 5).unwrap();
         assert_eq!((again.since, again.voided), (100, true));
         // From its grant until it was void it is nobody's but its own program's.
@@ -229,14 +209,14 @@ mod tests {
     #[test]
     fn what_a_leader_granted_in_vain_waits_since_it_was_announced_first() {
         let mut line = Line::default();
-        line.announce(100, 4);
-        line.turn(100, SHARE);
+        line.announce(100, 4, None);
+        line.set_cause(100, SHARE);
         let lost = line.grant(130, 1, 4).unwrap();
-        line.announce(140, 9);
+        line.announce(140, 9, None);
         line.lose_leader(150);
         // The next leader hears of all that it has not accepted, in one piece.
-        line.announce_as(300, 9, lost);
-        line.turn(300, SHARE);
+        line.announce(300, 9, Some(lost));
+        line.set_cause(300, SHARE);
         let then = line.grant(310, 5, 9).unwrap();
         assert_eq!(then.since, 140);
         assert_eq!(told(&then), [(Cause::Leader, 150), (Cause::Share, 20)]);
@@ -246,19 +226,19 @@ mod tests {
     fn when_the_window_was_full_is_kept_as_long_as_somebody_waits() {
         let full = Some((Cause::Window, None));
         let mut line = Line::default();
-        line.announce(100, 1);
-        line.turn(100, full.clone());
-        line.turn(120, SHARE);
-        line.turn(130, full.clone());
-        line.announce(135, 2);
+        line.announce(100, 1, None);
+        line.set_cause(100, full.clone());
+        line.set_cause(120, SHARE);
+        line.set_cause(130, full.clone());
+        line.announce(135, 2, None);
         assert_eq!(
             line.grant(140, 1, 1).unwrap().full,
             [(100, 120), (130, 140)]
         );
         assert_eq!(line.grant(150, 2, 2).unwrap().full, [(135, 150)]);
         for at in 0..10_000 {
-            line.turn(200 + 2 * at, full.clone());
-            line.turn(201 + 2 * at, SHARE);
+            line.set_cause(200 + 2 * at, full.clone());
+            line.set_cause(201 + 2 * at, SHARE);
         }
         assert!(line.full.len() <= STRETCHES);
     }
@@ -267,7 +247,7 @@ mod tests {
     fn more_announcements_than_are_kept_count_as_one() {
         let mut line = Line::default();
         for op in 1..=3 * ANNOUNCED as u64 {
-            line.announce(op, op);
+            line.announce(op, op, None);
         }
         assert_eq!(line.announced.len(), ANNOUNCED);
         let last = 3 * ANNOUNCED as u64;

@@ -72,7 +72,7 @@ fn on_worker(device: &Device, stages: &Stages, whose: &Whose, sums: &mut Sums) {
 }
 
 /// A part of a standing grant has run.
-pub(super) fn part(
+pub(super) fn add_part(
     device: &mut Device,
     granted: &mut Granted,
     times: &ReportTimes,
@@ -83,13 +83,13 @@ pub(super) fn part(
     let counted = granted.ran.map_or(granted.at, |(_, last)| last.started);
     let fresh = stages.from(counted);
     on_worker(device, &fresh, &granted.whose, &mut granted.parts);
-    device.ran(&stages, granted.whose.clone(), days);
+    device.add_work(&stages, granted.whose.clone(), days);
     let first = granted.ran.map_or(stages, |(first, _)| first);
     granted.ran = Some((first, stages));
 }
 
 /// Something has run that was granted before the replay began: the device was busy with it.
-pub(super) fn unknown(
+pub(super) fn add_unknown(
     device: &mut Device,
     report: &DoneReport,
     times: &ReportTimes,
@@ -100,11 +100,11 @@ pub(super) fn unknown(
         tenant: None,
         priority: u8::MAX,
     };
-    device.ran(&stages_of(times.accepted, times), whose, days);
+    device.add_work(&stages_of(times.accepted, times), whose, days);
 }
 
-/// A slice has run.
-pub(super) fn ran(device: &Device, granted: &Granted, stages: &Stages) -> Box<Timing> {
+/// The timing of a slice that has run.
+pub(super) fn slice_timing(device: &Device, granted: &Granted, stages: &Stages) -> Box<Timing> {
     let waited = granted.waited.clone().unwrap_or_default();
     let announced = match waited.since {
         0 => granted.at,
@@ -112,10 +112,12 @@ pub(super) fn ran(device: &Device, granted: &Granted, stages: &Stages) -> Box<Ti
     };
     // When the window was full: what ran then is what it waited for.
     let mut sums = waited.sums.without(is_full);
+    let mut free = waited.sums.total() - sums.total();
     for stretch in &waited.full {
-        let free = device.before(*stretch, (&granted.whose, Cause::Window), &mut sums);
-        sums.add(&(Cause::Window, None), free);
+        free = free.saturating_sub(stretch.1 - stretch.0);
+        free += device.before(*stretch, (&granted.whose, Cause::Window), &mut sums);
     }
+    sums.add(&(Cause::Window, None), free);
     // It was between two leaders, was granted in vain, or was under a standing grant that was closed.
     let rest = (granted.at - announced).saturating_sub(sums.total());
     let between = sums.waits().iter().any(|wait| wait.cause == Cause::Leader);
@@ -139,8 +141,8 @@ pub(super) fn ran(device: &Device, granted: &Granted, stages: &Stages) -> Box<Ti
     })
 }
 
-/// A standing grant has ended.
-pub(super) fn stood(granted: &Granted) -> Option<Box<Timing>> {
+/// The timing of a standing grant so far; none where nothing of it has run.
+pub(super) fn standing_timing(granted: &Granted) -> Option<Box<Timing>> {
     let (first, last) = granted.ran?;
     Some(Box::new(Timing {
         announced: granted.at,
