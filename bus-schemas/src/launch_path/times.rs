@@ -1,6 +1,7 @@
 //! When what a worker reports waited and ran, by the worker's clock. It tells people and decides nothing.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeTuple as _;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::limits;
 
@@ -35,7 +36,7 @@ pub struct DoneTimes {
 }
 
 /// As they are written: how long before, from the clock back, since differences are short numbers.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Written(u64, Vec<[u64; 5]>);
 
 impl DoneTimes {
@@ -50,16 +51,12 @@ impl DoneTimes {
     /// lacked.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let row = |row: &ReportTimes| {
-            let ago = self.clock.saturating_sub(row.ended);
-            let ran = row.ended.saturating_sub(row.started);
-            let queued = row.started.saturating_sub(row.begun);
-            let waited = row.begun.saturating_sub(row.accepted);
-            [ago, ran, queued, waited, row.lacked.min(waited)]
-        };
-        let written = Written(self.clock, self.rows.iter().map(row).collect());
+        let mut out = Vec::with_capacity(HEAD_BYTES + self.rows.len() * ROW_BYTES / 2);
         // Plain data: it cannot fail.
-        rmp_serde::to_vec(&written).unwrap_or_default()
+        match rmp_serde::encode::write(&mut out, self) {
+            Ok(()) => out,
+            Err(_) => Vec::new(),
+        }
     }
 
     /// Reads what [`Self::encode`] has written; none where it is something else, or too much.
@@ -84,6 +81,30 @@ impl DoneTimes {
         };
         let rows = rows.into_iter().map(row).collect::<Option<_>>()?;
         Some(Self { clock, rows })
+    }
+}
+
+impl Serialize for DoneTimes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut written = serializer.serialize_tuple(2)?;
+        written.serialize_element(&self.clock)?;
+        written.serialize_element(&WrittenRows(self))?;
+        written.end()
+    }
+}
+
+/// The rows as they are written.
+struct WrittenRows<'a>(&'a DoneTimes);
+
+impl Serialize for WrittenRows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.rows.iter().map(|row| {
+            let ago = self.0.clock.saturating_sub(row.ended);
+            let ran = row.ended.saturating_sub(row.started);
+            let queued = row.started.saturating_sub(row.begun);
+            let waited = row.begun.saturating_sub(row.accepted);
+            [ago, ran, queued, waited, row.lacked.min(waited)]
+        }))
     }
 }
 

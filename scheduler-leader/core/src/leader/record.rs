@@ -22,7 +22,7 @@ const HEAD_BYTES: usize = 128;
 /// bit, little-endian) and its MessagePack; an input may lie across blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound(serialize = "B: serde_bytes::Serialize"))]
-#[serde(bound(deserialize = "B: serde_bytes::Deserialize<'de>"))]
+#[serde(bound(deserialize = "B: serde_bytes::Deserialize<'de> + Default"))]
 pub(crate) struct Block<B = Vec<u8>> {
     /// Wire version.
     pub(crate) v: u16,
@@ -47,8 +47,8 @@ pub(crate) struct Block<B = Vec<u8>> {
     pub(crate) bytes: B,
     /// When the inputs came that are whole with this block ([`super::record_times`]); records of before have
     /// none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "serde_bytes")]
-    pub(crate) times: Vec<u8>,
+    #[serde(default, with = "serde_bytes")]
+    pub(crate) times: B,
 }
 
 /// Positions of a worker that were decided by inputs that nobody recorded.
@@ -221,8 +221,7 @@ impl Recorder {
 
     fn cut(&mut self, bytes: usize, whole: InputNumber, gaps: Vec<Gap>, actions: &mut Vec<Action>) {
         let bytes = bytes.min(self.buffer.len());
-        let times = self.times.take();
-        let all = bytes + times.len();
+        let all = bytes + self.times.len();
         self.blocks += 1;
         self.written += all as u64;
         self.unacknowledged += all;
@@ -241,7 +240,7 @@ impl Recorder {
             gap: self.gap == Unrecorded::Named,
             gaps,
             bytes: self.buffer.get(..bytes).unwrap_or_default(),
-            times,
+            times: self.times.bytes(),
         };
         let mut written = Vec::with_capacity(all + HEAD_BYTES);
         if rmp_serde::encode::write_named(&mut written, &block).is_ok() {
@@ -252,6 +251,7 @@ impl Recorder {
             });
         }
         self.buffer.drain(..bytes);
+        self.times.clear();
     }
 
     /// A block was acknowledged. Gives whether more inputs are recorded now.

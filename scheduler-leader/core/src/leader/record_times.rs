@@ -80,10 +80,15 @@ impl TimesBuffer {
         self.bytes.len()
     }
 
-    /// Takes them out: the next are another block's.
-    pub(super) fn take(&mut self) -> Vec<u8> {
+    /// As they are written.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// They are written: the next are another block's.
+    pub(super) fn clear(&mut self) {
         self.last = 0;
-        std::mem::take(&mut self.bytes)
+        self.bytes.clear();
     }
 }
 
@@ -128,7 +133,8 @@ mod tests {
         let mut buffer = TimesBuffer::default();
         buffer.push(1_000, SaidTimes::default());
         buffer.push(1_250, SaidTimes::new(&said.encode(), 1));
-        let bytes = buffer.take();
+        let bytes = buffer.bytes().to_vec();
+        buffer.clear();
         let read = read_times(&bytes, 2).unwrap();
         assert_eq!(read[0].at, 1_000);
         assert_eq!(read[1].at, 1_250);
@@ -144,6 +150,6 @@ mod tests {
         assert_eq!(buffer.len(), 0);
         buffer.push(2_000, SaidTimes::new(&[0; 1 << 20], 0));
         assert!(buffer.len() < 16, "what no honest worker says is not kept");
-        assert_eq!(read_times(&buffer.take(), 1).unwrap()[0].at, 2_000);
+        assert_eq!(read_times(buffer.bytes(), 1).unwrap()[0].at, 2_000);
     }
 }
