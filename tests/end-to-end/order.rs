@@ -187,6 +187,52 @@ async fn an_archive_keeps_what_is_cut_off() {
     tool.fails(&["order", "export", "--archive", "left"], "E-ARCHIVE-GAP");
 }
 
+/// A bucket for reports that takes nothing more does not stand in the way of a cut, without which there would be
+/// no room for the record; once it takes something again nothing is missing.
+#[tokio::test]
+async fn the_record_is_cut_where_the_days_cannot_be_kept() {
+    let plans = [plan("chat", "chat", 0)];
+    let mut loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;
+    let tool = Tool::of(&loaded);
+    let jetstream = async_nats::jetstream::new(loaded.demo.cluster.connect().await);
+    let mut bucket = jetstream
+        .get_stream("KV_wl-test-control")
+        .await
+        .expect("it");
+    let info = bucket.info().await.expect("it answers").clone();
+    let mut full = info.config.clone();
+    full.max_bytes = i64::try_from(info.state.bytes.max(1)).expect("a size");
+    jetstream.update_stream(&full).await.expect("it is full");
+    let aged = ClusterSettings {
+        record_max_age_s: 8,
+        ..ClusterSettings::default()
+    };
+    let administrator = &loaded.demo.administrator;
+    administrator.set_cluster(&aged).await.expect("set");
+    loaded.work(&plans).await;
+    tool.well(&["order", "export", "--archive", "archive"]);
+    let cut = async |least: u64| {
+        for _ in 0..80 {
+            tokio::time::sleep(Duration::from_millis(1_500)).await;
+            tool.well(&["order", "export", "--archive", "archive"]);
+            let verified = tool.json(&["order", "verify"]).remove(0);
+            if verified["anchor"]["epoch"].as_u64() >= Some(least) {
+                return;
+            }
+        }
+        panic!("the record is not cut before epoch {least}");
+    };
+    cut(8).await;
+    jetstream
+        .update_stream(&info.config)
+        .await
+        .expect("there is room");
+    cut(11).await;
+    loaded.demo.stop().await.expect("stopped");
+    tool.well(&["order", "export", "--archive", "archive"]);
+    what_devices_did_is_kept(&tool);
+}
+
 /// What devices did in the part that was cut off is kept: with the rest it is what the whole record tells.
 fn what_devices_did_is_kept(tool: &Tool) {
     let sums = |rows: Vec<Value>| {

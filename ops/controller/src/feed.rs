@@ -10,7 +10,7 @@ use warploom_cli::admin::Administrator;
 use warploom_cli::record::{Followed, follow_explained};
 
 use crate::position::At;
-use crate::told::PositionEvent;
+use crate::position_event::PositionEvent;
 
 /// Positions that are kept.
 const KEPT: usize = 50_000;

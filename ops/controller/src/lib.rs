@@ -12,6 +12,7 @@ mod mcp;
 mod metrics;
 mod page;
 mod position;
+mod position_event;
 mod presence;
 mod prices;
 mod problem;
@@ -19,7 +20,6 @@ mod reading;
 mod router;
 mod run;
 mod server;
-mod told;
 mod view;
 mod waits;
 

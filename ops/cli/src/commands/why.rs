@@ -114,8 +114,8 @@ async fn read(
                 device_days(days, BTreeMap::new())
             }
             Source::Listing(_) => bail!(
-                "E-WHY: a list of positions has no times: `warploom order export FILE.record` writes \
-                 a record"
+                "E-WHY: a list of positions has no times: `warploom order export --out \
+                 run.record` writes a record"
             ),
         },
         Some(administrator) => explain(administrator, |row| read.take(args, row)).await?,
@@ -129,12 +129,8 @@ async fn now(session: SessionId, administrator: Option<&Administrator>) -> Optio
     Some(row.waits_for.name())
 }
 
-fn ms(ns: u64) -> String {
-    duration(ns)
-}
-
 /// A line of what many positions come to.
-fn told(summary: &WaitSummary) -> String {
+fn summary_line(summary: &WaitSummary) -> String {
     let untimed = match summary.untimed {
         0 => String::new(),
         many => format!("; {many} more ran whose times are not recorded"),
@@ -144,11 +140,11 @@ fn told(summary: &WaitSummary) -> String {
          longest {}{untimed}",
         summary.positions,
         summary.kernels,
-        ms(summary.ran_ns),
-        ms(summary.waited_ns),
-        ms(summary.waited_p50_ns),
-        ms(summary.waited_p99_ns),
-        ms(summary.waited_max_ns),
+        duration(summary.ran_ns),
+        duration(summary.waited_ns),
+        duration(summary.waited_p50_ns),
+        duration(summary.waited_p99_ns),
+        duration(summary.waited_max_ns),
     )
 }
 
@@ -161,7 +157,7 @@ fn overview(read: Read, json: bool) -> Result<()> {
             output::line(value)?;
             continue;
         }
-        output::line(format_args!("{tenant}: {}", told(&summary)))?;
+        output::line(format_args!("{tenant}: {}", summary_line(&summary)))?;
         if !summary.waits.is_empty() {
             output::line(fitted(&table(&summary.waits, summary.waited_ns, false)))?;
         }
@@ -181,8 +177,8 @@ fn days(days: &[DeviceDayRow], json: bool) -> Result<()> {
             "gpu {} on {}: ran {} ({busy:.1} %), idle {}",
             day.gpu,
             day.day,
-            ms(day.busy_ns),
-            ms(day.idle_ns),
+            duration(day.busy_ns),
+            duration(day.idle_ns),
         ))?;
         if !day.idle.is_empty() {
             output::line(fitted(&table(&day.idle, day.idle_ns, true)))?;
@@ -229,7 +225,7 @@ fn one_session(
     if let Some(waits_for) = waits_for {
         output::line(format_args!("now it waits for: {waits_for}"))?;
     }
-    output::line(told(&summary))?;
+    output::line(summary_line(&summary))?;
     output::line(fitted(&table(&summary.waits, summary.waited_ns, false)))
 }
 
@@ -252,8 +248,8 @@ fn each(read: &Read, json: bool) -> Result<()> {
             at.tenant.clone(),
             at.session.clone(),
             format!("{}..{}", at.first, at.last),
-            ms(row.waited_ns),
-            ms(at.measured_ns.unwrap_or(0)),
+            duration(row.waited_ns),
+            duration(at.measured_ns.unwrap_or(0)),
             most.map_or("-".into(), |most| format!("{}{of}", most.cause.name())),
         ]);
     }
@@ -301,14 +297,14 @@ fn launch(target: Target, read: &Read, json: bool) -> Result<()> {
     output::line(format_args!(
         "announced {} UTC; granted after {}, started after {}, {} after {}",
         moment(explained.announced_ns / 1_000_000),
-        ms(explained.granted_ns - explained.announced_ns),
-        ms(explained.started_ns - explained.announced_ns),
+        duration(explained.granted_ns - explained.announced_ns),
+        duration(explained.started_ns - explained.announced_ns),
         match at.outcome {
             Some(_) => "ended",
             None => "not ended yet, last heard of",
         },
-        ms(explained.ended_ns - explained.announced_ns),
+        duration(explained.ended_ns - explained.announced_ns),
     ))?;
-    output::line(format_args!("waited {}:", ms(explained.waited_ns)))?;
+    output::line(format_args!("waited {}:", duration(explained.waited_ns)))?;
     output::line(fitted(&table(&explained.waits, explained.waited_ns, false)))
 }

@@ -7,8 +7,8 @@ use scheduler_leader_core::replay::ReplayedPosition;
 use scheduler_leader_core::why::{Cause, Wait};
 use serde::Serialize;
 
+use super::distribution::Distribution;
 use super::row::{WaitRow, wait_rows};
-use super::waited::Waited;
 
 /// Positions as they come.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub struct Account {
     kernels: u64,
     ran_ns: u64,
     untimed: u64,
-    waited: Waited,
+    waited: Distribution,
     waits: BTreeMap<(Cause, Option<Tenant>), u64>,
 }
 

@@ -4,9 +4,9 @@
 mod account;
 mod cluster;
 mod devices;
+mod distribution;
 mod row;
 mod target;
-mod waited;
 mod words;
 
 pub use account::{Account, WaitSummary};

@@ -1,14 +1,16 @@
 //! Each incarnation's chain, as it is recomputed.
 
+mod holes;
 mod missing;
 mod proposed;
+mod standing;
 mod worker;
 
 use std::collections::BTreeMap;
 
 use bus_schemas::{
     Chain, DoneReport, Epoch, GpuPosition, GpuTail, Grant, GrantKind, Incarnation, InputNumber,
-    LeaderId, OpNumber, OpenGrant, Outcome, SealAnswer, SealedGrant, SealedName, SessionId, Tenant,
+    LeaderId, OpenGrant, Outcome, SealAnswer, SealedGrant, SealedName, SessionId, Tenant,
 };
 
 use super::anchor::{Anchor, Anchored};
@@ -143,32 +145,6 @@ impl Chains {
         let terms = self.inputs.range(of(0)..=of(u64::MAX));
         let least = terms.map(|(_, inputs)| *inputs).min();
         least.is_some_and(|inputs| grant.input <= inputs)
-    }
-
-    /// A standing grant that has not ended, as far as it has run: through this op.
-    pub(super) fn standing(
-        &self,
-        (incarnation, position): (Incarnation, GpuPosition),
-        through: OpNumber,
-        launches: &Launches,
-    ) -> Option<ReplayedPosition> {
-        let worker = self.workers.get(&incarnation)?;
-        let proposed = worker.proposed.get(&position)?;
-        let name = self.names.get(&proposed.grant.session)?;
-        let mut so_far = proposed.clone();
-        if so_far.grant.first > 0 && through >= so_far.grant.first {
-            so_far.grant.last = through;
-            so_far.launches = launches.of(&so_far.grant);
-        }
-        so_far.end = Some(End {
-            outcome: Outcome::Part,
-            measured: so_far.parts,
-        });
-        let at = Reached {
-            position,
-            ..worker.tail
-        };
-        Some(row(incarnation, at, None, &so_far, (&name.0, &name.1)))
     }
 
     /// Whose session it is, if that is known.
@@ -361,48 +337,6 @@ impl Chains {
             return Err(disagrees("the recomputed chain is not the worker's"));
         }
         Ok(())
-    }
-
-    /// Goes on to where a worker says that its chain ends, over positions that neither the record nor
-    /// the tail tells. What the tail tells behind them is part of the order.
-    fn skip(&mut self, incarnation: Incarnation, to: &GpuTail) {
-        let worker = self.workers.entry(incarnation).or_default();
-        let from = worker.tail.position.saturating_add(1);
-        let sealed = worker.proposed.range(from..=to.position);
-        let sealed =
-            sealed.filter(|(_, it)| it.is_sealed() && self.names.contains_key(&it.grant.session));
-        let sealed: Vec<GpuPosition> = sealed.map(|(position, _)| *position).collect();
-        for position in sealed {
-            self.miss(incarnation, to.gpu, position - 1);
-            if let Some(worker) = self.workers.get_mut(&incarnation) {
-                self.adopted += worker.take_sealed(incarnation, position, &self.names);
-            }
-        }
-        self.miss(incarnation, to.gpu, to.position);
-        if let Some(worker) = self.workers.get_mut(&incarnation) {
-            worker.arrive(to);
-        }
-    }
-
-    /// Nobody tells the positions through this one: gaps name them, or they are holes.
-    fn miss(&mut self, incarnation: Incarnation, gpu: u32, through: GpuPosition) {
-        let worker = self.workers.entry(incarnation).or_default();
-        let missing = (worker.tail.position.saturating_add(1), through);
-        worker.tail.position = worker.tail.position.max(through);
-        let gaps = self
-            .gaps
-            .iter()
-            .filter(|gap| gap.incarnation == incarnation);
-        let holes = missing::unnamed(missing, gaps.map(|gap| (gap.first, gap.last)));
-        let unnamed: u64 = holes.iter().map(|it| missing::length(*it)).sum();
-        self.gap_positions += missing::length(missing) - unnamed;
-        self.holes
-            .extend(holes.into_iter().map(|(first, last)| Hole {
-                gpu,
-                incarnation,
-                first,
-                last,
-            }));
     }
 
     /// A worker was declared lost, or left: then it accepted no more than it said. A leader that had

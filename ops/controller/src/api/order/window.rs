@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
     use crate::position::tests::replayed;
-    use crate::told::PositionEvent;
+    use crate::position_event::PositionEvent;
 
     fn at(global: u64) -> At {
         At { epoch: 1, global }

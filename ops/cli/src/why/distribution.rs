@@ -10,7 +10,7 @@ const BITS: u32 = 12;
 
 /// Waits as they come.
 #[derive(Debug, Default)]
-pub(super) struct Waited {
+pub(super) struct Distribution {
     exact: Vec<u64>,
     rounded: BTreeMap<u64, u64>,
     count: u64,
@@ -18,7 +18,7 @@ pub(super) struct Waited {
     longest: u64,
 }
 
-impl Waited {
+impl Distribution {
     pub(super) fn add(&mut self, ns: u64) {
         self.count += 1;
         self.sum = self.sum.saturating_add(ns);
@@ -77,8 +77,8 @@ fn rounded(ns: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn of(waits: impl IntoIterator<Item = u64>) -> Waited {
-        let mut waited = Waited::default();
+    fn of(waits: impl IntoIterator<Item = u64>) -> Distribution {
+        let mut waited = Distribution::default();
         for ns in waits {
             waited.add(ns);
         }
