@@ -46,6 +46,20 @@ impl Tool {
         )
     }
 
+    /// One that goes on, and writes what it says to a file.
+    fn begins(&self, arguments: &[&str], file: &str) -> std::process::Child {
+        let credentials = format!("broker.credentials={}", self.credentials.display());
+        let said = std::fs::File::create(self.file(file)).expect("a file");
+        Command::new(env!("CARGO_BIN_EXE_warploom"))
+            .args(arguments)
+            .args(["--set", &credentials, "--set", "cluster.name=test"])
+            .current_dir(self.folder.path())
+            .stderr(said.try_clone().expect("twice"))
+            .stdout(said)
+            .spawn()
+            .expect("the binary runs")
+    }
+
     /// What it says when all is well.
     pub(crate) fn well(&self, arguments: &[&str]) -> String {
         let (code, said) = self.run(arguments);
@@ -153,6 +167,7 @@ async fn an_archive_keeps_what_is_cut_off() {
     let administrator = &loaded.demo.administrator;
     administrator.set_cluster(&aged).await.expect("set");
     loaded.work(&plans).await;
+    let mut follower = tool.begins(&["order", "show", "--live", "--json"], "live.jsonl");
     // Both begin with the record; one is not kept up.
     for archive in ["archive", "left"] {
         let added = &tool.json(&["order", "export", "--archive", archive])[0];
@@ -167,6 +182,15 @@ async fn an_archive_keeps_what_is_cut_off() {
             .unwrap_or(0);
     }
     loaded.demo.stop().await.expect("stopped");
+    // Whoever follows the order goes on over every cut.
+    let ended = follower.try_wait().expect("it is asked");
+    let told = std::fs::read_to_string(tool.file("live.jsonl")).expect("what it said");
+    follower.kill().expect("killed");
+    follower.wait().expect("it ends");
+    assert!(
+        ended.is_none() && told.lines().count() > 8,
+        "{ended:?}: {told}"
+    );
     tool.well(&["order", "export", "--archive", "archive"]);
     let record = &tool.json(&["order", "verify"])[0];
     let whole = &tool.json(&["order", "verify", "archive"])[0];

@@ -1,6 +1,6 @@
 //! The record as the cluster's stream has it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use actors::storage::Stored;
@@ -176,15 +176,16 @@ async fn replay_stream(
     let behind = stream.cached_info().state.last_sequence;
     let epochs = actors::storage::epochs(&stream, administrator.subjects()).await;
     let epochs = epochs.map_err(|error| KEPT.silent(error))?;
-    for epoch in &epochs {
-        replay_epoch(administrator, *epoch, &mut replay, &mut tell).await?;
+    let mut read = BTreeMap::new();
+    for epoch in epochs {
+        let through = replay_epoch(administrator, epoch, &mut replay, &mut tell).await?;
+        read.insert(epoch, through);
     }
     tell(Followed::Whole)?;
     if ends {
         return Ok(replay);
     }
-    let newest = epochs.last().copied().unwrap_or(0);
-    let mut news = News::open(administrator, behind + 1, newest).await?;
+    let mut news = News::open(administrator, behind + 1, read).await?;
     while let Some(messages) = news.next().await? {
         for message in messages {
             let (epoch, number, bytes) = block(&message)?;
@@ -196,27 +197,28 @@ async fn replay_stream(
 }
 
 /// Replays what there is of an epoch, block by block: of one that two leaders had, as a store that lost its
-/// tail may allow, one leader's behind the other's.
+/// tail may allow, one leader's behind the other's. Gives the sequence of the last block.
 async fn replay_epoch(
     administrator: &Administrator,
     epoch: Epoch,
     replay: &mut Replay,
     tell: &mut impl FnMut(Followed) -> Result<()>,
-) -> Result<()> {
-    if leaders(administrator, epoch).await? > 1 {
-        for (epoch, number, bytes) in blocks_of(administrator, Some(epoch)).await? {
-            add(replay, epoch, number, &bytes)?;
-        }
-        return advance(replay, None, tell);
-    }
+) -> Result<u64> {
+    let at_once = leaders(administrator, epoch).await? > 1;
     let place = (DeliverPolicy::All, false);
     let (total, mut messages) = open(administrator, Some(epoch), place).await?;
+    let mut through = 0;
     for _ in 0..total {
-        let (epoch, number, bytes) = block(&next(administrator, &mut messages).await?)?;
+        let message = next(administrator, &mut messages).await?;
+        let (epoch, number, bytes) = block(&message)?;
         add(replay, epoch, number, &bytes)?;
-        advance(replay, None, tell)?;
+        through = sequence(&message);
+        if !at_once {
+            advance(replay, None, tell)?;
+        }
     }
-    Ok(())
+    advance(replay, None, tell)?;
+    Ok(through)
 }
 
 /// How many leaders an epoch had, by the names of its blocks.
@@ -254,17 +256,28 @@ fn advance(
 /// Blocks as they come into the stream.
 struct News {
     messages: pull::Ordered,
+    /// Of each epoch that was read before, through which sequence.
+    read: BTreeMap<Epoch, u64>,
     /// The newest epoch that a block was handed out of.
     newest: Epoch,
 }
 
 impl News {
-    async fn open(administrator: &Administrator, from: u64, newest: Epoch) -> Result<Self> {
+    async fn open(
+        administrator: &Administrator,
+        from: u64,
+        read: BTreeMap<Epoch, u64>,
+    ) -> Result<Self> {
         let place = DeliverPolicy::ByStartSequence {
             start_sequence: from,
         };
         let (_, messages) = open(administrator, None, (place, false)).await?;
-        Ok(Self { messages, newest })
+        let newest = read.last_key_value().map_or(0, |(epoch, _)| *epoch);
+        Ok(Self {
+            messages,
+            read,
+            newest,
+        })
     }
 
     /// The next blocks, in the order of their epochs; none once the stream has ended. Where an epoch begins,
@@ -274,8 +287,16 @@ impl News {
             return Ok(None);
         };
         let message = message.map_err(|error| KEPT.failed(error))?;
-        let epoch = block(&message)?.0;
-        if epoch < self.newest && epoch != Anchor::EPOCH {
+        let (epoch, number) = name(&message)?;
+        // Whoever cuts the record stores an anchor, of an old epoch.
+        if number == Anchor::NUMBER {
+            return Ok(Some(vec![message]));
+        }
+        if epoch < self.newest {
+            let read = self.read.get(&epoch).copied().unwrap_or(0);
+            if sequence(&message) <= read {
+                return Ok(Some(Vec::new()));
+            }
             bail!(
                 "E-REPLAY: a block of epoch {epoch} was stored late: the record is to be read anew"
             );
@@ -292,10 +313,10 @@ impl News {
         }
         let mut by_epoch = Vec::with_capacity(messages.len());
         for message in messages {
-            by_epoch.push((block(&message)?.0, message));
+            by_epoch.push((name(&message)?.0, message));
         }
         by_epoch.sort_by_key(|(epoch, _)| *epoch);
-        self.newest = by_epoch.last().map_or(self.newest, |(epoch, _)| *epoch);
+        self.newest = by_epoch.last().map_or(epoch, |(epoch, _)| *epoch);
         let messages = by_epoch.into_iter().map(|(_, message)| message);
         Ok(Some(messages.collect()))
     }
@@ -382,8 +403,18 @@ async fn try_open(
 }
 
 fn block(message: &jetstream::Message) -> Result<Block> {
-    let (epoch, number) = message_id(message).and_then(block_id).context(UNNAMED)?;
+    let (epoch, number) = name(message)?;
     Ok((epoch, number, message.payload.to_vec()))
+}
+
+/// A block's epoch and number.
+fn name(message: &jetstream::Message) -> Result<(Epoch, u64)> {
+    message_id(message).and_then(block_id).context(UNNAMED)
+}
+
+/// Where a message is in the stream.
+fn sequence(message: &jetstream::Message) -> u64 {
+    message.info().map_or(0, |info| info.stream_sequence)
 }
 
 /// What a block is called.
