@@ -22,6 +22,9 @@ pub(crate) struct Ran {
     pub(crate) ran_ns: u64,
 }
 
+/// Before the order is followed anew, where that failed.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Asks once.
 pub(crate) async fn sample(administrator: &Administrator) -> Result<Sample> {
     let status = administrator.status(administrator.patience()).await?;
@@ -63,29 +66,38 @@ pub(crate) fn order(settings: &Settings) -> mpsc::Receiver<Ran> {
     std::thread::spawn(move || {
         let followed = warploom_cli::commands::block_on(async {
             let administrator = Administrator::of(&settings).await?;
-            follow(&administrator, |told| {
-                let Followed::Ended {
-                    position,
-                    news_of_ms: Some(_),
-                } = told
-                else {
-                    return Ok(());
-                };
-                let ran = Ran {
-                    gpu: position.gpu,
-                    tenant: position.tenant.to_string(),
-                    ended_ms: now_ms(),
-                    ran_ns: position.end.map_or(0, |end| end.measured),
-                };
-                // Whoever shows it is behind: a picture with less in it is as good.
-                drop(tell.try_send(ran));
-                Ok(())
-            })
-            .await
+            // Where it cannot go on it begins anew: a block may have been stored late.
+            while !tell.is_closed() {
+                if let Err(error) = follow(&administrator, |told| tell_news(told, &tell)).await {
+                    tracing::info!("the order is followed anew: {error:#}");
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+            Ok(())
         });
         if let Err(error) = followed {
             tracing::info!("the order is not followed: {error:#}");
         }
     });
     heard
+}
+
+/// Tells of what has just ended.
+fn tell_news(told: Followed, tell: &mpsc::Sender<Ran>) -> Result<()> {
+    let Followed::Ended {
+        position,
+        news_of_ms: Some(_),
+    } = told
+    else {
+        return Ok(());
+    };
+    let ran = Ran {
+        gpu: position.gpu,
+        tenant: position.tenant.to_string(),
+        ended_ms: now_ms(),
+        ran_ns: position.end.map_or(0, |end| end.measured),
+    };
+    // Whoever shows it is behind: a picture with less in it is as good.
+    drop(tell.try_send(ran));
+    Ok(())
 }

@@ -6,8 +6,11 @@ mod beginning;
 mod check;
 mod difference;
 mod file;
+mod follow;
 mod listing;
+mod messages;
 mod model;
+mod news;
 mod row;
 mod stream;
 
@@ -20,12 +23,11 @@ pub use beginning::AnchorLine;
 pub use check::{First, GpuCheck, OrderCheck, With};
 pub use difference::{Difference, GpuDifference, difference};
 pub use file::{is_record, read, write};
+pub use follow::{Followed, follow, follow_explained, scan, scan_explained};
 pub use listing::{Format, read_listing, write_listing};
 pub use model::{Block, Record, whole};
 pub use row::{PositionRow, rows};
-pub use stream::{
-    Followed, follow, follow_explained, of_cluster, scan, scan_explained, stream_blocks,
-};
+pub use stream::{of_cluster, stream_blocks};
 
 use crate::admin::Administrator;
 use crate::settings::Settings;

@@ -1,0 +1,182 @@
+//! The record of the cluster replayed: as it is, or as it grows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use async_nats::jetstream::consumer::DeliverPolicy;
+use bus_schemas::Epoch;
+use scheduler_leader_core::replay::{Anchor, Replay, ReplayedPosition};
+use scheduler_leader_core::why::DeviceDay;
+
+use super::messages::{
+    KEPT, UNNAMED, block, blocks_of, message_id, next, open, record, sequence, stored_ms,
+};
+use super::news::News;
+use crate::admin::Administrator;
+
+/// What whoever follows the record hears.
+#[derive(Debug)]
+pub enum Followed {
+    /// A position whose end is recorded.
+    Ended {
+        /// The position.
+        position: Box<ReplayedPosition>,
+        /// When the block with its end came into the stream, milliseconds since 1970; none where that was
+        /// there when we came.
+        news_of_ms: Option<u64>,
+    },
+    /// All that was there when we came has been read.
+    Whole,
+}
+
+/// Replays the record as it grows, until the stream ends or `tell` fails.
+///
+/// # Errors
+/// When there is no stream, the record does not replay, or `tell` fails.
+pub async fn follow(
+    administrator: &Administrator,
+    tell: impl FnMut(Followed) -> Result<()>,
+) -> Result<()> {
+    let replay = Replay::forgetful();
+    replay_stream(administrator, replay, false, tell)
+        .await
+        .map(drop)
+}
+
+/// As [`follow`], of what there is now: ends with [`Followed::Whole`].
+///
+/// # Errors
+/// As [`follow`], and when the stream stalls.
+pub async fn scan(
+    administrator: &Administrator,
+    tell: impl FnMut(Followed) -> Result<()>,
+) -> Result<()> {
+    let replay = Replay::forgetful();
+    replay_stream(administrator, replay, true, tell)
+        .await
+        .map(drop)
+}
+
+/// As [`follow`], with what each position waited for.
+///
+/// # Errors
+/// As [`follow`].
+pub async fn follow_explained(
+    administrator: &Administrator,
+    tell: impl FnMut(Followed) -> Result<()>,
+) -> Result<()> {
+    let replay = Replay::forgetful().explaining();
+    replay_stream(administrator, replay, false, tell)
+        .await
+        .map(drop)
+}
+
+/// As [`scan`], with what each position waited for; gives what has not ended and what the devices did.
+///
+/// # Errors
+/// As [`scan`].
+pub async fn scan_explained(
+    administrator: &Administrator,
+    tell: impl FnMut(Followed) -> Result<()>,
+) -> Result<(Vec<ReplayedPosition>, Vec<DeviceDay>)> {
+    let replay = Replay::forgetful().explaining();
+    let mut replay = replay_stream(administrator, replay, true, tell).await?;
+    Ok((replay.standing(), replay.device_days()))
+}
+
+async fn replay_stream(
+    administrator: &Administrator,
+    // Of a record of any length only the newest part is kept.
+    mut replay: Replay,
+    ends: bool,
+    mut tell: impl FnMut(Followed) -> Result<()>,
+) -> Result<Replay> {
+    // Where the record was cut off it begins behind one of these, which came later.
+    for (epoch, number, bytes) in blocks_of(administrator, Some(Anchor::EPOCH)).await? {
+        add(&mut replay, epoch, number, &bytes)?;
+    }
+    let stream = record(administrator).await?;
+    let behind = stream.cached_info().state.last_sequence;
+    let epochs = actors::storage::epochs(&stream, administrator.subjects()).await;
+    let epochs = epochs.map_err(|error| KEPT.silent(error))?;
+    let mut read = BTreeMap::new();
+    for epoch in epochs {
+        let through = replay_epoch(administrator, epoch, &mut replay, &mut tell).await?;
+        read.insert(epoch, through);
+    }
+    tell(Followed::Whole)?;
+    if ends {
+        return Ok(replay);
+    }
+    let mut news = News::open(administrator, behind + 1, read).await?;
+    while let Some(messages) = news.next().await? {
+        for message in messages {
+            let (epoch, number, bytes) = block(&message)?;
+            add(&mut replay, epoch, number, &bytes)?;
+            advance(&mut replay, Some(stored_ms(&message)), &mut tell)?;
+        }
+    }
+    Ok(replay)
+}
+
+/// Replays what there is of an epoch, block by block: of one that two leaders had, as a store that lost its
+/// tail may allow, one leader's behind the other's. Gives the sequence of the last block.
+async fn replay_epoch(
+    administrator: &Administrator,
+    epoch: Epoch,
+    replay: &mut Replay,
+    tell: &mut impl FnMut(Followed) -> Result<()>,
+) -> Result<u64> {
+    let at_once = leaders(administrator, epoch).await? > 1;
+    let place = (DeliverPolicy::All, false);
+    let (total, mut messages) = open(administrator, Some(epoch), place).await?;
+    let mut through = 0;
+    for _ in 0..total {
+        let message = next(administrator, &mut messages).await?;
+        let (epoch, number, bytes) = block(&message)?;
+        add(replay, epoch, number, &bytes)?;
+        through = sequence(&message);
+        if !at_once {
+            advance(replay, None, tell)?;
+        }
+    }
+    advance(replay, None, tell)?;
+    Ok(through)
+}
+
+/// How many leaders an epoch had, by the names of its blocks.
+async fn leaders(administrator: &Administrator, epoch: Epoch) -> Result<usize> {
+    let place = (DeliverPolicy::All, true);
+    let (total, mut messages) = open(administrator, Some(epoch), place).await?;
+    let mut leaders = BTreeSet::new();
+    for _ in 0..total {
+        let message = next(administrator, &mut messages).await?;
+        let id = message_id(&message).and_then(|id| id.split('.').nth(1));
+        leaders.insert(id.context(UNNAMED)?.to_owned());
+    }
+    Ok(leaders.len())
+}
+
+/// Applies what is whole, and tells of what has ended.
+fn advance(
+    replay: &mut Replay,
+    news_of_ms: Option<u64>,
+    tell: &mut impl FnMut(Followed) -> Result<()>,
+) -> Result<()> {
+    let mut told = Ok(());
+    let advanced = replay.advance(|position| {
+        if told.is_ok() {
+            told = tell(Followed::Ended {
+                position: Box::new(position),
+                news_of_ms,
+            });
+        }
+    });
+    advanced.context("E-REPLAY: the record does not replay")?;
+    told
+}
+
+fn add(replay: &mut Replay, epoch: Epoch, number: u64, bytes: &[u8]) -> Result<()> {
+    let added = replay.add(epoch, number, bytes);
+    added.context("E-REPLAY: the record does not replay")
+}

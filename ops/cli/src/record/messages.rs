@@ -1,0 +1,156 @@
+//! The messages of the record's stream, and which block each is.
+
+use std::time::{Duration, Instant};
+
+use actors::storage::Stored;
+use anyhow::{Context, Result};
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::{self, ErrorCode};
+use bus_schemas::Epoch;
+use futures_util::StreamExt;
+
+use super::Block;
+use crate::admin::{Administrator, Kept};
+use crate::exit::Unreachable;
+
+/// What errors are of.
+pub(super) const KEPT: Kept = Kept {
+    what: "the record",
+    code: "E-REPLAY",
+};
+/// What is wrong with a block that does not say which it is.
+pub(super) const UNNAMED: &str = "E-REPLAY: a block has no message id <epoch>.<leader>.<number>";
+/// Before a server that cannot tell yet is asked again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// The blocks that there are now, of one epoch's subject or all.
+pub(super) async fn blocks_of(
+    administrator: &Administrator,
+    epoch: Option<Epoch>,
+) -> Result<Vec<Block>> {
+    let place = (DeliverPolicy::All, false);
+    let (total, mut messages) = open(administrator, epoch, place).await?;
+    let mut blocks = Vec::new();
+    while (blocks.len() as u64) < total {
+        blocks.push(block(&next(administrator, &mut messages).await?)?);
+    }
+    Ok(blocks)
+}
+
+/// The next of messages that are there.
+pub(super) async fn next(
+    administrator: &Administrator,
+    messages: &mut pull::Ordered,
+) -> Result<jetstream::Message> {
+    let next = tokio::time::timeout(administrator.stall(), messages.next()).await;
+    let next = next.map_err(|_| KEPT.silent("the stream stalls"))?;
+    let message = next.ok_or_else(|| KEPT.silent("the stream ends early"))?;
+    message.map_err(|error| KEPT.failed(error))
+}
+
+/// When a message came into the stream, milliseconds since 1970.
+pub(super) fn stored_ms(message: &jetstream::Message) -> u64 {
+    message.info().map_or(0, |info| {
+        u64::try_from(info.published.unix_timestamp_nanos() / 1_000_000).unwrap_or(0)
+    })
+}
+
+/// The stream's messages from a place on, of one epoch's subject or all, with their content or only their
+/// names, and how many there are now. A server that has just come back to the others cannot tell for a while.
+pub(super) async fn open(
+    administrator: &Administrator,
+    epoch: Option<Epoch>,
+    place: (DeliverPolicy, bool),
+) -> Result<(u64, pull::Ordered)> {
+    let asked = Instant::now();
+    loop {
+        match try_open(administrator, epoch, place).await {
+            Err(error) if is_passing(&error) && asked.elapsed() < administrator.stall() => {
+                tokio::time::sleep(AGAIN).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Whether nobody answers, or a server says that it does not know yet who leads the others: a request may be
+/// lost with the server that it went to.
+fn is_passing(error: &anyhow::Error) -> bool {
+    if error.is::<Unreachable>() {
+        return true;
+    }
+    let code = ErrorCode::CLUSTER_NOT_AVAILABLE.0;
+    format!("{error:#}").contains(&format!("error code {code}"))
+}
+
+pub(super) async fn record(administrator: &Administrator) -> Result<jetstream::stream::Stream> {
+    let stream = administrator.stream(Stored::Record, KEPT).await?;
+    stream.with_context(|| {
+        let name = administrator.subjects().record_stream();
+        format!("E-REPLAY: there is no record stream {name}")
+    })
+}
+
+async fn try_open(
+    administrator: &Administrator,
+    epoch: Option<Epoch>,
+    (place, names_only): (DeliverPolicy, bool),
+) -> Result<(u64, pull::Ordered)> {
+    let stream = record(administrator).await?;
+    let subject = epoch.map(|epoch| administrator.subjects().record(epoch));
+    let config = pull::OrderedConfig {
+        deliver_policy: place,
+        headers_only: names_only,
+        filter_subject: subject.unwrap_or_default(),
+        ..Default::default()
+    };
+    let consumer = stream.create_consumer(config).await;
+    let consumer = consumer.map_err(|error| KEPT.failed(error))?;
+    let total = consumer.cached_info().num_pending;
+    let messages = consumer.messages().await;
+    let messages = messages.map_err(|error| KEPT.failed(error))?;
+    Ok((total, messages))
+}
+
+pub(super) fn block(message: &jetstream::Message) -> Result<Block> {
+    let (epoch, number) = name(message)?;
+    Ok((epoch, number, message.payload.to_vec()))
+}
+
+/// A block's epoch and number.
+pub(super) fn name(message: &jetstream::Message) -> Result<(Epoch, u64)> {
+    message_id(message).and_then(block_id).context(UNNAMED)
+}
+
+/// Where a message is in the stream.
+pub(super) fn sequence(message: &jetstream::Message) -> u64 {
+    message.info().map_or(0, |info| info.stream_sequence)
+}
+
+/// What a block is called.
+pub(super) fn message_id(message: &jetstream::Message) -> Option<&str> {
+    let headers = message.headers.as_ref()?;
+    headers.get("Nats-Msg-Id").map(|id| id.as_str())
+}
+
+fn block_id(id: &str) -> Option<(Epoch, u64)> {
+    let (epoch, rest) = id.split_once('.')?;
+    let (_leader, number) = rest.split_once('.')?;
+    Some((epoch.parse().ok()?, number.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_returns_is_asked_again_and_a_stream_that_is_not_there_is_not() {
+        for (code, returning) in [(10_008, true), (10_059, false)] {
+            let said = format!(r#"{{"code":503,"err_code":{code},"description":"no"}}"#);
+            let said: jetstream::Error = serde_json::from_str(&said).unwrap();
+            let error = anyhow::Error::from(said).context("E-REPLAY: there is no record stream");
+            assert_eq!(is_passing(&error), returning, "{error:#}");
+        }
+        assert!(is_passing(&KEPT.silent("timed out")));
+    }
+}
