@@ -314,7 +314,7 @@ pub trait Device: Send {
         let _ = changed;
     }
 
-    /// Bytes that sessions hold and that are not stored for each of them, because they share.
+    /// Bytes that sessions hold and are not charged, because they share: the sum of what each saves.
     fn saved(&self) -> u64 {
         0
     }

@@ -184,6 +184,11 @@ impl Sharing {
                 self.parted.note(id, address, unit.bytes);
             }
         }
+        // Looks that were due meanwhile found nobody.
+        match self.book.units_of(id) {
+            0 => self.looks.closed(id),
+            units => self.looks.due(id, units),
+        }
     }
 
     /// A session is closed, and its memory gone.

@@ -56,7 +56,6 @@ pub(crate) struct Book {
     accounts: BTreeMap<SessionId, Account>,
     /// Sessions whose charge may have changed.
     changed: BTreeSet<SessionId>,
-    stored: u64,
 }
 
 impl Book {
@@ -75,11 +74,6 @@ impl Book {
         let account = self.accounts.entry(session).or_default();
         account.units += 1;
         account.shared += bytes;
-        self.stored += if self.slots.contains_key(&slot) {
-            0
-        } else {
-            bytes
-        };
         self.share(slot, bytes, |sharers| {
             *sharers.entry(session).or_default() += 1;
         });
@@ -107,7 +101,6 @@ impl Book {
         let free = self.slots.get(&unit.slot)?.sharers.is_empty();
         free.then(|| {
             self.slots.remove(&unit.slot);
-            self.stored -= unit.bytes;
             unit.slot
         })
     }
@@ -153,13 +146,13 @@ impl Book {
         allocated.saturating_sub(account.shared) + account.own + account.parts
     }
 
-    /// Bytes that sessions hold and that are not stored for each of them.
+    /// Bytes that sessions hold and are not charged, because others share them: each session's together.
+    /// Whoever is alone with a slot of which it has written some is charged more than it holds, until it
+    /// has the rest too; that takes nothing from what the others save.
     pub(crate) fn saved(&self) -> u64 {
         let accounts = self.accounts.values();
-        let (shared, own) = accounts.fold((0, 0), |(shared, own), account| {
-            (shared + account.shared, own + account.own)
-        });
-        u64::saturating_sub(shared, own + self.stored)
+        let saved = |it: &Account| it.shared.saturating_sub(it.own + it.parts);
+        accounts.map(saved).sum()
     }
 
     /// The sessions whose charge may have changed since this was last asked.
