@@ -40,7 +40,7 @@ export const KERNELS = [
 ];
 
 export class Cluster {
-  constructor({ rate = 150, sessions = 40, seed = 7 } = {}) {
+  constructor({ rate = 150, sessions = 40, seed = 7, alone = false } = {}) {
     this.rate = rate;
     this.random = randomOf(seed);
     this.whys = randomOf(seed + 1);
@@ -62,7 +62,40 @@ export class Cluster {
     this.tenants = new Map(NAMES.map((name) => [name, this.settingsOf(name)]));
     this.sessions = Array.from({ length: sessions }, (_, at) => this.session(at));
     this.byTenant = new Map(NAMES.map((name) => [name, this.sessions.filter((it) => it.tenant === name)]));
+    if (alone) this.lone = this.loneGrant();
     this.past(Math.min(30_000, Math.round(rate * 40)));
+  }
+
+  /** A device that one program has for itself: it runs under a standing grant that does not end. */
+  loneGrant() {
+    const gpu = { gpu: 3, id: hex(this.random, 16), position: 1, free: Infinity, draining: false, active: 0 };
+    this.gpus.push(gpu);
+    const { id: session, ordinal } = this.byTenant.get("batch")[0];
+    return {
+      id: `${this.epoch}.1`,
+      gpu: gpu.gpu,
+      worker: gpu.id,
+      position: 1,
+      tenant: "batch",
+      session,
+      ordinal,
+      kind: "standing",
+      first: 1,
+      priority: WAYS.batch.priority,
+      cost_ns: 0,
+      outcome: null,
+      adopted: false,
+      waited_ns: 0,
+      waits: [],
+    };
+  }
+
+  /** How far standing grants have run that have not ended. */
+  standing() {
+    if (!this.lone) return [];
+    const ran = Math.round((Date.now() - this.started) * 0.8e6);
+    const ops = Math.ceil(ran / 1e6);
+    return [{ ...this.lone, last: ops, kernels: ops, measured_ns: ran, at_ms: Date.now() }];
   }
 
   settingsOf(name) {

@@ -103,6 +103,7 @@ const model = (name) => ({ $ref: `#/components/schemas/${name}` });
 const list = (name) => ({ type: "array", items: model(name) });
 const EVENTS = {
   position: model("Position"),
+  standing: list("Position"),
   problem: model("Problem"),
   status: {
     type: "object",

@@ -21,6 +21,8 @@ const TYPES = {
   ".txt": "text/plain; charset=utf-8",
 };
 const TICK = 20;
+/** How often it is told how far standing grants have run, ms. */
+const STANDING = 250;
 /** What only a leader can tell. */
 const LEADERS = /^\/(cluster|tenants|workers|sessions|groups)\b/;
 
@@ -222,7 +224,17 @@ export class Mock {
     const all = this.cluster.positions;
     if (last) send(all.slice(all.findIndex((it) => it.id === last) + 1));
     this.cluster.watchers.add(send);
-    return () => this.cluster.watchers.delete(send);
+    const stand = () => {
+      const grants = this.cluster.standing().filter((it) => this.#fits(it, values));
+      if (!grants.length) return;
+      checkEvent("standing", grants);
+      response.write(`event: standing\ndata: ${JSON.stringify(grants)}\n\n`);
+    };
+    const timer = values.standing === "true" ? setInterval(stand, STANDING) : null;
+    return () => {
+      clearInterval(timer);
+      this.cluster.watchers.delete(send);
+    };
   }
 
   #fits(it, { tenant, gpu }) {

@@ -38,6 +38,29 @@ async function idle(browser, fail) {
   mock.stop();
 }
 
+/** A program that has a device for itself is seen at work, though its grant does not end. */
+async function alone(browser, fail) {
+  const mock = new Mock({ rate: 40, alone: true });
+  const base = await mock.start();
+  const { page, context } = await open(browser);
+  await visit(page, base, "weave", 3000);
+  const seen = await page.evaluate(() => {
+    const { live } = window.warploomWeave;
+    const lane = live.gpus.find(3);
+    const parts = [];
+    for (let at = live.oldest; at < live.next; at++) if (live.lane[at] === lane) parts.push(at);
+    window.warploomWeave.select(parts.at(-1));
+    return { count: parts.length, ran: parts.reduce((sum, at) => sum + live.width[at], 0) };
+  });
+  if (seen.count < 4 || seen.ran < 5e8 || seen.ran > 5e9) fail(`alone: ${seen.count} parts, together ${seen.ran} ns, are drawn`);
+  await page.waitForTimeout(400);
+  const text = await page.textContent(".detail");
+  if (!text.includes("A standing grant, running") || !text.includes("Took so far")) fail(`alone: its detail says "${text}"`);
+  for (const it of await violationsOf(page)) fail(`alone: ${it}`);
+  await context.close();
+  mock.stop();
+}
+
 async function outside(browser, fail, out) {
   const mock = new Mock({ role: "none" });
   const base = await mock.start();
@@ -237,6 +260,7 @@ async function still(browser, fail) {
 export async function states({ browser, fail, out }) {
   await empty(browser, fail);
   await idle(browser, fail);
+  await alone(browser, fail);
   await outside(browser, fail, out);
   await roles(browser, fail);
   await slow(browser, fail);

@@ -54,6 +54,24 @@ async function inPage() {
   ring.push(position(43, { outcome: "void" }));
   same("nothing ran at a void position", ring.width[41 & ring.mask], 0);
 
+  const grant = (measured_ns, outcome = null) => position(50, { kind: "standing", worker: "v", measured_ns, outcome });
+  const lone = new Ring(6);
+  const widths = () => Array.from({ length: lone.next }, (_, at) => lone.width[at]);
+  lone.stand([grant(9e6)]);
+  same("what a standing grant ran before anybody looked is not drawn", lone.next, 0);
+  lone.stand([grant(10e6)]);
+  lone.stand([grant(10e6)]);
+  lone.stand([grant(13e6)]);
+  same("a standing grant is drawn as it runs", widths(), [1e6, 3e6]);
+  same("a part of it is no position", [lone.find("2.50"), lone.read(1).part, lone.read(1).measured_ns], [-1, true, 13e6]);
+  lone.push(grant(14e6, "ran"));
+  same("each of its nanoseconds is drawn once", [widths(), lone.read(2).measured_ns], [[1e6, 3e6, 1e6], 14e6]);
+  same("it is a position once it has ended", [lone.find("2.50"), lone.read(2).part, lone.standing.size], [2, false, 0]);
+  lone.stand([{ ...grant(2e6), position: 51 }]);
+  same("one that began while we looked is drawn whole", widths().at(-1), 2e6);
+  for (let at = 0; at < 3000; at++) lone.stand([{ ...grant(1), position: 100 + at }]);
+  same("what is known of standing grants stays small", lone.standing.size, 1024);
+
   const waits = [7, 5, 4, 3, 2].map((ns, at) => ({ cause: `c${at}`, of: at % 2 ? "t1" : null, ns }));
   ring.push(position(44, { waited_ns: 21, waits }));
   ring.push(position(45));

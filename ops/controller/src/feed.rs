@@ -2,14 +2,16 @@
 //! positions are kept, so that whoever was cut off goes on where they were.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use scheduler_leader_core::replay::ReplayedPosition;
 use tokio::sync::watch;
 use warploom_cli::admin::Administrator;
+use warploom_cli::calendar::now_ms;
 use warploom_cli::record::{Followed, follow_explained};
 
-use crate::position::At;
+use crate::position::{At, Position};
 use crate::position_event::PositionEvent;
 
 /// Positions that are kept.
@@ -140,6 +142,7 @@ pub(crate) struct Follower {
     ring: Arc<Mutex<Ring>>,
     news: watch::Receiver<u64>,
     whole: watch::Receiver<bool>,
+    standing: watch::Receiver<Arc<Vec<Position>>>,
 }
 
 impl OrderFeed {
@@ -156,7 +159,7 @@ impl OrderFeed {
 
 impl Follower {
     fn see<T>(&self, look: impl FnOnce(&Ring) -> T) -> T {
-        look(&self.ring.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&locked(&self.ring))
     }
 
     /// The number that news has.
@@ -192,37 +195,74 @@ impl Follower {
     pub(crate) fn news(&self) -> watch::Receiver<u64> {
         self.news.clone()
     }
+
+    /// The standing grants that have not ended, as far as they have run.
+    pub(crate) fn standing(&self) -> watch::Receiver<Arc<Vec<Position>>> {
+        self.standing.clone()
+    }
+}
+
+fn locked(ring: &Mutex<Ring>) -> MutexGuard<'_, Ring> {
+    ring.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes in how far standing grants have run. Gives whether that is news.
+fn has_changed(known: &mut Arc<Vec<Position>>, grants: &[ReplayedPosition]) -> bool {
+    let now = Some(now_ms());
+    let grants = grants.iter().map(|it| Position::explained(it, now));
+    let grants: Vec<_> = grants.collect();
+    let far = |it: &Position| (it.position, it.last, it.measured_ns, it.worker.clone());
+    let changed = !known.iter().map(far).eq(grants.iter().map(far));
+    if changed {
+        *known = Arc::new(grants);
+    }
+    changed
+}
+
+/// A standing grant has ended. Gives whether it was among those that stand.
+fn has_ended(known: &mut Arc<Vec<Position>>, ended: &Position) -> bool {
+    let same = |it: &Position| it.position == ended.position && it.worker == ended.worker;
+    let stood = known.iter().any(same);
+    if stood {
+        Arc::make_mut(known).retain(|it| !same(it));
+    }
+    stood
 }
 
 fn start(administrator: Arc<Administrator>) -> Follower {
     let ring: Arc<Mutex<Ring>> = Arc::default();
     let (tell, news) = watch::channel(0);
     let (is_whole, whole) = watch::channel(false);
+    let (stand, standing) = watch::channel(Arc::default());
     let follower = Follower {
         ring: Arc::clone(&ring),
         news,
         whole,
+        standing,
     };
     tokio::spawn(async move {
         loop {
-            let mut reading = Reading::new(&ring.lock().unwrap_or_else(PoisonError::into_inner));
+            let mut reading = Reading::new(&locked(&ring));
             let followed = follow_explained(&administrator, |told| {
-                let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
                 match told {
                     Followed::Ended {
                         position,
                         news_of_ms,
                     } => {
                         let told = Arc::new(PositionEvent::of(&position, news_of_ms));
-                        reading.take(told, &mut ring);
+                        // First: whoever is told of its end is not told afterwards that it stands.
+                        stand.send_if_modified(|known| has_ended(known, &told.position));
+                        reading.take(told, &mut locked(&ring));
                     }
                     Followed::Whole => {
-                        reading.whole(&mut ring);
+                        reading.whole(&mut locked(&ring));
                         is_whole.send_replace(true);
                     }
+                    Followed::Standing(grants) => {
+                        stand.send_if_modified(|known| has_changed(known, &grants));
+                    }
                 }
-                let end = ring.end();
-                drop(ring);
+                let end = locked(&ring).end();
                 tell.send_if_modified(|known| std::mem::replace(known, end) != end);
                 Ok(())
             });
@@ -293,6 +333,21 @@ mod tests {
         let news = ring.from(end, 9).unwrap();
         let news: Vec<_> = news.iter().map(|told| told.at.global).collect();
         assert_eq!(news, [4, 5]);
+    }
+
+    #[test]
+    fn a_standing_grant_is_news_once_it_has_run_further() {
+        let mut known = Arc::default();
+        let mut grant = replayed(3, 7, "chat");
+        assert!(!has_changed(&mut known, &[]));
+        assert!(has_changed(&mut known, std::slice::from_ref(&grant)));
+        assert!(!has_changed(&mut known, std::slice::from_ref(&grant)));
+        grant.last += 1;
+        assert!(has_changed(&mut known, &[grant]));
+        assert_eq!((known[0].last, known[0].outcome.as_ref()), (2, None));
+        let ended = |global| Position::explained(&replayed(3, global, "chat"), None);
+        assert!(!has_ended(&mut known, &ended(8)) && has_ended(&mut known, &ended(7)));
+        assert!(known.is_empty() && !has_changed(&mut known, &[]));
     }
 
     #[test]

@@ -201,6 +201,55 @@ async fn cut_until(
     }
 }
 
+/// A program that has a device for itself runs by one grant for as long as it does: whoever asks for it is
+/// told how far that has run, a tenant's administrator of their own only, and then of its end.
+#[tokio::test]
+async fn a_standing_grant_is_told_of_while_it_runs() {
+    let mut loaded = cluster(&["chat", "train"], 1).await;
+    let path = "/api/v1/events/order?standing=true";
+    let mut all = Events::begin(&of_role(&loaded, "viewer", None), path, "").await;
+    let other = of_role(&loaded, "tenant-admin", Some("train"));
+    let mut other = Events::begin(&other, path, "").await;
+    loaded.work(&[plan("chat", "search", 1)]).await;
+    let mut told = Vec::<(u64, u64, u64)>::new();
+    while told.len() < 4 {
+        let event = tokio::time::timeout(SOON, all.next()).await.expect("soon");
+        let event = event.expect("it goes on");
+        if event.name != "standing" {
+            assert!(event.name == "position" && !event.id.is_empty());
+            continue;
+        }
+        assert_eq!(event.id, "", "whoever goes on does so behind a position");
+        let grants: Vec<Value> = serde_json::from_str(&event.data).expect("a list");
+        let [grant] = &grants[..] else {
+            continue;
+        };
+        let is = (&grant["tenant"], &grant["kind"], &grant["outcome"]);
+        assert_eq!(is, (&json!("chat"), &json!("standing"), &Value::Null));
+        let [position, last, ns] = ["position", "last", "measured_ns"].map(|it| &grant[it]);
+        let number = |it: &Value| it.as_u64().expect("a number");
+        told.push((number(position), number(last), number(ns)));
+    }
+    let (first, last) = (told[0], told[3]);
+    assert_eq!(first.0, last.0, "it is one grant: {told:?}");
+    assert!(told.is_sorted() && first.1 < last.1 && first.2 < last.2);
+    // Another session's open ends it.
+    loaded.work(&[plan("train", "search", 1)]).await;
+    let ended = loop {
+        let event = tokio::time::timeout(SOON, all.next()).await.expect("soon");
+        let event = event.expect("it goes on");
+        let position: Value = serde_json::from_str(&event.data).expect("an object");
+        if event.name == "position" && position["position"] == first.0 {
+            break position;
+        }
+    };
+    assert_eq!(ended["kind"], "standing");
+    assert!(ended["measured_ns"].as_u64() >= Some(last.2));
+    // Of chat's, train's administrator was told nothing.
+    let event = tokio::time::timeout(SOON, other.next()).await.expect("soon");
+    assert!(!event.expect("it goes on").data.contains("chat"));
+}
+
 #[tokio::test]
 async fn changes_of_tenants_and_settings_are_told_once_each_also_after_a_cut() {
     let loaded = cluster(&["chat"], 1).await;

@@ -1,12 +1,16 @@
 //! The record of the cluster replayed: as it is, or as it grows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use bus_schemas::Epoch;
 use scheduler_leader_core::replay::{Anchor, Replay, ReplayedPosition};
 use scheduler_leader_core::why::DeviceDay;
+use tokio::time::Instant;
 
 use super::messages::{
     KEPT, UNNAMED, block, blocks_of, message_id, next, open, record, sequence, stored_ms,
@@ -27,7 +31,13 @@ pub enum Followed {
     },
     /// All that was there when we came has been read.
     Whole,
+    /// Of a replay that explains: the standing grants that have not ended, as far as they have run. Told
+    /// where that may have changed, [`STANDING`] apart at least.
+    Standing(Vec<ReplayedPosition>),
 }
+
+/// How often it is told at most how far standing grants have run.
+const STANDING: Duration = Duration::from_millis(250);
 
 /// Replays the record as it grows, until the stream ends or `tell` fails.
 ///
@@ -109,14 +119,40 @@ async fn replay_stream(
         return Ok(replay);
     }
     let mut news = News::open(administrator, behind + 1, read).await?;
-    while let Some(messages) = news.next().await? {
+    // Of what there was, too.
+    let mut due = Some(Instant::now());
+    while let Some(messages) = next_or_standing(&mut news, &mut due, &replay, &mut tell).await? {
         for message in messages {
             let (epoch, number, bytes) = block(&message)?;
             add(&mut replay, epoch, number, &bytes)?;
             advance(&mut replay, Some(stored_ms(&message)), &mut tell)?;
         }
+        due = due.or_else(|| Some(Instant::now() + STANDING));
     }
     Ok(replay)
+}
+
+/// The next blocks; what standing grants have run is told when that is due, whether any come or not.
+async fn next_or_standing(
+    news: &mut News,
+    due: &mut Option<Instant>,
+    replay: &Replay,
+    tell: &mut impl FnMut(Followed) -> Result<()>,
+) -> Result<Option<Vec<jetstream::Message>>> {
+    let mut next = pin!(news.next());
+    loop {
+        let Some(at) = *due else {
+            return next.await;
+        };
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(at) => {
+                *due = None;
+                tell(Followed::Standing(replay.standing()))?;
+            }
+            messages = &mut next => return messages,
+        }
+    }
 }
 
 /// Replays what there is of an epoch, block by block: of one that two leaders had, as a store that lost its

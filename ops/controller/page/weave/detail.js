@@ -35,12 +35,12 @@ function rowsOf(it) {
     ["Kernels", count(it.kernels)],
     ["Priority", it.priority],
     ["Cost, estimated", nanos(it.cost_ns)],
-    ["Took", nanos(it.measured_ns)],
+    [it.part ? "Took so far" : "Took", nanos(it.measured_ns)],
     [
       "Outcome",
       it.outcome
         ? html`<${Badge} kind=${OUTCOME_KINDS[it.outcome]}>${it.outcome}${it.adopted ? ", adopted" : ""}</${Badge}>`
-        : html`<${Badge}>not known yet</${Badge}>`,
+        : html`<${Badge}>${it.part ? "running" : "not known yet"}</${Badge}>`,
     ],
     ["Ended", html`<span title=${moment(it.at_ms)}>${clock(it.at_ms)}</span>`],
     ["Device", `GPU ${it.gpu}`],
@@ -48,11 +48,17 @@ function rowsOf(it) {
   ];
 }
 
+/** What runs under a standing grant has its place once that has ended. */
+function titleOf(it) {
+  if (!it) return "Position";
+  return it.part ? "A standing grant, running" : `Position ${it.id}`;
+}
+
 export function Detail({ loom }) {
   const it = loom.detail.value;
   return html`<section class="detail" aria-labelledby="detail-title">
-    <header><h2 id="detail-title">${it ? html`Position ${it.id}` : "Position"}</h2>
-      <span class="note">${it?.chosen && may("order.read") ? html`<a href=${link("order", null, { find: it.id })}>In the table</a>` : "Point at a block, or go to it with the arrow keys"}</span></header>
+    <header><h2 id="detail-title">${titleOf(it)}</h2>
+      <span class="note">${it?.chosen && !it.part && may("order.read") ? html`<a href=${link("order", null, { find: it.id })}>In the table</a>` : "Point at a block, or go to it with the arrow keys"}</span></header>
     <div aria-live=${it?.chosen ? "polite" : "off"}>
       <dl class="facts">${
         it

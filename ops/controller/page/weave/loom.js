@@ -85,7 +85,7 @@ export class Loom {
       this.known = new Set(items.map((it) => it.id));
       setTimeout(() => (this.known = null), KNOWN);
     }
-    this.feed = follow("/events/order", {}, this.#listener(), this.last);
+    this.feed = follow("/events/order", { standing: true }, this.#listener(), this.last);
   }
 
   close() {
@@ -131,8 +131,12 @@ export class Loom {
 
   #take(events) {
     const positions = [];
-    for (const event of events)
+    let standing = null;
+    for (const event of events) {
+      if (event.event === "standing") standing = event;
       if (event.event === "position" && !this.known?.has(event.id)) positions.push(JSON.parse(event.data));
+    }
+    if (standing) this.live.stand(JSON.parse(standing.data));
     this.taken = (this.taken || 0) + positions.length;
     this.#put(positions);
   }

@@ -177,7 +177,8 @@ export class Painter {
     this.boxes[who].add(
       place.gutter + x0,
       y,
-      Math.min(place.inner, x + pixels) - x0,
+      // Parts of a standing grant stand close together.
+      Math.min(place.inner, x + pixels) - x0 + (ring.part[at] ? place.ratio : 0),
       split ? step * 0.76 : box.height,
       sequence,
     );
@@ -316,7 +317,7 @@ export class Painter {
     if (box.height < 20 * place.ratio) return;
     context.font = `${12 * place.ratio}px ${colours.font}`;
     context.fillStyle = colours.soft;
-    const [text, pad] = ["At work under a standing grant: it is drawn when it ends", 12 * place.ratio];
+    const [text, pad] = ["At work: what runs is drawn as soon as it is told", 12 * place.ratio];
     context.fillText(this.#fitting(text, place.inner - 2 * pad), place.gutter + pad, box.y + box.height / 2);
   }
 

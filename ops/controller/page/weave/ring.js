@@ -5,6 +5,8 @@ import { Waits } from "./waits.js";
 export const KINDS = ["run", "open", "close", "standing", "revoke", "return"];
 export const OUTCOMES = [null, "ran", "void", "gone"];
 const RUN = 0;
+/** Standing grants of which it is known how far they have run. */
+const STANDING = 1024;
 
 /** Names as small numbers. */
 export class Names {
@@ -28,6 +30,14 @@ export class Names {
 
 const orNaN = (value) => (value === null || value === undefined ? NaN : value);
 const orNull = (value) => (Number.isNaN(value) ? null : value);
+
+const keyOf = (it) => `${it.worker} ${it.position}`;
+
+/** How long a position took, ns. */
+function tookOf(it) {
+  const ran = it.kind === "run" || it.kind === "standing";
+  return ran && it.outcome !== "void" && it.outcome !== "gone" ? (it.measured_ns ?? it.cost_ns ?? 0) : 0;
+}
 
 /** Positions have sequence numbers as they come; those from `oldest` to `next` are there. */
 export class Ring {
@@ -64,7 +74,10 @@ export class Ring {
     this.adopted = new Uint8Array(size);
     this.priority = new Uint8Array(size);
     this.kernels = new Int32Array(size);
+    /** Whether it is a part of what a standing grant ran, which has not ended. */
+    this.part = new Uint8Array(size);
     this.unfinished = new Map();
+    this.standing = new Map();
     this.tenants = new Names();
     this.sessions = new Names();
     this.workers = new Names();
@@ -82,6 +95,8 @@ export class Ring {
     this.next = 0;
     this.changes++;
     this.unfinished.clear();
+    this.standing.clear();
+    this.stood = false;
     this.timeline = new Timeline();
   }
 
@@ -93,20 +108,53 @@ export class Ring {
       this.unfinished.delete(it.id);
       if (known >= this.oldest) return this.#finish(known & this.mask, it);
     }
+    const before = it.kind === "standing" ? this.#ended(it) : 0;
+    const sequence = this.#add(it, tookOf(it) - before);
+    if (!it.outcome) {
+      this.unfinished.set(it.id, sequence);
+      if (this.unfinished.size > 4096) this.unfinished.delete(this.unfinished.keys().next().value);
+    }
+    return sequence;
+  }
+
+  /** Takes in how far standing grants have run: what is new of each is drawn as a part of it. */
+  stand(grants) {
+    // What ran before anybody looked belongs to no moment that is known.
+    const { stood } = this;
+    this.stood = true;
+    for (const it of grants) {
+      const key = keyOf(it);
+      const before = this.standing.get(key) ?? (stood ? 0 : tookOf(it));
+      this.standing.set(key, tookOf(it));
+      if (tookOf(it) <= before) continue;
+      this.changes++;
+      this.part[this.#add(it, tookOf(it) - before) & this.mask] = 1;
+    }
+    while (this.standing.size > STANDING) this.standing.delete(this.standing.keys().next().value);
+  }
+
+  /** A standing grant has ended: how much of it was drawn before. */
+  #ended(it) {
+    const before = this.standing.get(keyOf(it)) ?? 0;
+    this.standing.delete(keyOf(it));
+    return before;
+  }
+
+  /** Adds a position that took this long. */
+  #add(it, took) {
     const sequence = this.next++;
     const at = sequence & this.mask;
     const dot = it.id.indexOf(".");
     this.epoch[at] = Number(it.id.slice(0, dot));
     this.global[at] = Number(it.id.slice(dot + 1));
+    this.part[at] = 0;
     this.#names(at, it);
     this.#numbers(at, it);
     this.#finish(at, it);
-    this.#place(at, it);
+    this.width[at] = Math.max(0, took);
+    this.start[at] = this.timeline.place(this.lane[at], this.width[at], this.at[at]);
+    this.frontier[at] = this.timeline.end;
     if (this.sessions.list.length > this.size * 2) this.#tidy();
-    if (!it.outcome) {
-      this.unfinished.set(it.id, sequence);
-      if (this.unfinished.size > 4096) this.unfinished.delete(this.unfinished.keys().next().value);
-    }
     return sequence;
   }
 
@@ -146,14 +194,6 @@ export class Ring {
     this.waits.put(at, it);
   }
 
-  #place(at, it) {
-    const ran = it.kind === "run" || it.kind === "standing";
-    const took = ran && it.outcome !== "void" && it.outcome !== "gone" ? (it.measured_ns ?? it.cost_ns ?? 0) : 0;
-    this.width[at] = took;
-    this.start[at] = this.timeline.place(this.lane[at], took, this.at[at]);
-    this.frontier[at] = this.timeline.end;
-  }
-
   /** The first sequence number whose frontier is at or behind a moment. */
   firstBehind(moment) {
     let low = this.oldest;
@@ -184,7 +224,7 @@ export class Ring {
     const [epoch, global] = id.split(".").map(Number);
     for (let sequence = this.next - 1; sequence >= this.oldest; sequence--) {
       const at = sequence & this.mask;
-      if (this.global[at] === global && this.epoch[at] === epoch) return sequence;
+      if (this.global[at] === global && this.epoch[at] === epoch && !this.part[at]) return sequence;
     }
     return -1;
   }
@@ -204,6 +244,7 @@ export class Ring {
     return {
       sequence,
       id: this.idOf(sequence),
+      part: this.part[at] === 1,
       gpu: this.gpus.list[this.lane[at]],
       worker: this.workers.list[this.worker[at]],
       tenant: this.tenants.list[this.tenant[at]],

@@ -25,7 +25,7 @@ async function explained(id) {
 
 /** All that is known of the position that is pointed at: `{ value, problem }`. */
 function useExplained(it) {
-  const id = it?.pointed && may("order.read") ? it.id : null;
+  const id = it?.pointed && !it.part && may("order.read") ? it.id : null;
   const [state, setState] = useState({});
   useEffect(() => {
     if (!id) return undefined;

@@ -1,5 +1,7 @@
 //! Positions of the order, as they end.
 
+use std::sync::Arc;
+
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -9,11 +11,12 @@ use tokio::sync::watch;
 use utoipa::IntoParams;
 
 use super::stream::{Source, StreamSlot, Woken, last, respond};
+use crate::access::Identity;
 use crate::api::order::{Only, only};
 use crate::cluster::Shared;
 use crate::feed::Follower;
 use crate::http::extract::{QueryParams, Who};
-use crate::position::At;
+use crate::position::{At, Position};
 use crate::problem::Problem;
 
 /// Positions that are written at once at most.
@@ -29,12 +32,52 @@ pub(crate) struct Watch {
     tenant: Option<String>,
     /// Of this device only.
     gpu: Option<u32>,
+    /// Whether to tell, too, how far standing grants have run that have not ended.
+    #[serde(default)]
+    standing: bool,
+}
+
+/// How far standing grants have run, and how somebody is told.
+struct Standing {
+    grants: watch::Receiver<Arc<Vec<Position>>>,
+    /// Whether any was told last.
+    any: bool,
+}
+
+impl Standing {
+    /// The event of what is news; none where there is none.
+    fn event(&mut self, only: &Only, who: &Identity) -> Option<Bytes> {
+        if !self.grants.has_changed().unwrap_or(false) {
+            return None;
+        }
+        let grants = self.grants.borrow_and_update().clone();
+        let seen = grants.iter().filter(|it| only.has(it));
+        let seen: Vec<Position> = seen.map(|it| it.clone().seen_by(who)).collect();
+        let any = !seen.is_empty();
+        if !std::mem::replace(&mut self.any, any) && !any {
+            return None;
+        }
+        // Numbers and short texts always have a form in JSON.
+        let data = serde_json::to_string(&seen).unwrap_or_default();
+        Some(format!("event: standing\ndata: {data}\n\n").into())
+    }
+
+    /// Waits for news, which goes on being news.
+    async fn changed(standing: Option<&mut Self>) -> bool {
+        let Some(Self { grants, .. }) = standing else {
+            return std::future::pending().await;
+        };
+        let told = grants.changed().await.is_ok();
+        grants.mark_changed();
+        told
+    }
 }
 
 struct Positions {
     slot: StreamSlot,
     follower: Follower,
     news: watch::Receiver<u64>,
+    standing: Option<Standing>,
     only: Only,
     /// The number that is told next.
     next: u64,
@@ -68,7 +111,17 @@ impl Source for Positions {
             }
             match &wanted[..] {
                 [] if others.is_empty() => {
-                    let news = async { self.news.changed().await.is_ok() };
+                    let standing = self.standing.as_mut();
+                    let who = self.slot.identity();
+                    if let Some(event) = standing.and_then(|it| it.event(&self.only, who)) {
+                        return Some(event);
+                    }
+                    let news = async {
+                        tokio::select! {
+                            told = self.news.changed() => told.is_ok(),
+                            told = Standing::changed(self.standing.as_mut()) => told,
+                        }
+                    };
                     match self.slot.wait(news).await {
                         Woken::News => {}
                         Woken::Silence => return Some(self.silence()),
@@ -100,7 +153,9 @@ impl Positions {
 
 /// Positions of the order as they end: `event: position`, with `EPOCH.POSITION` as id and what
 /// `GET /api/v1/order` lists as data. `Last-Event-ID` goes on behind a position, and nothing is missed or
-/// told twice; without it, what ends from now on is told.
+/// told twice; without it, what ends from now on is told. With `standing=true` there is `event: standing`
+/// too, at most four times a second: all standing grants that have not ended, each as a position is listed,
+/// as far as it has run. It has no id, and is told anew to whoever goes on.
 #[utoipa::path(get, path = "/api/v1/events/order", tag = "events", params(Watch,
     ("Last-Event-ID" = Option<String>, Header, description = "the id of the last event that was had")),
     extensions(("x-operation" = json!("events.read"))),
@@ -123,9 +178,15 @@ pub(crate) async fn order_events(
         })?,
         None => follower.end(),
     };
+    let standing = watch.standing.then(|| {
+        let mut grants = follower.standing();
+        grants.mark_changed();
+        Standing { grants, any: false }
+    });
     Ok(respond(Positions {
         slot,
         news: follower.news(),
+        standing,
         follower,
         only,
         next,
