@@ -246,7 +246,9 @@ async fn a_standing_grant_is_told_of_while_it_runs() {
     assert_eq!(ended["kind"], "standing");
     assert!(ended["measured_ns"].as_u64() >= Some(last.2));
     // Of chat's, train's administrator was told nothing.
-    let event = tokio::time::timeout(SOON, other.next()).await.expect("soon");
+    let event = tokio::time::timeout(SOON, other.next())
+        .await
+        .expect("soon");
     assert!(!event.expect("it goes on").data.contains("chat"));
 }
 
