@@ -281,6 +281,9 @@ async fn a_device_is_idle_for_what_kept_its_work_back() {
     }
 }
 
+/// How long a lone session is kept back.
+const KEPT_BACK: Duration = Duration::from_secs(2);
+
 /// A session that runs alone has one grant for as long as it does: it is explained meanwhile.
 #[tokio::test]
 async fn what_runs_without_waiting_for_grants_is_explained_while_it_does() {
@@ -315,5 +318,33 @@ async fn what_runs_without_waiting_for_grants_is_explained_while_it_does() {
     assert_eq!(sum, number(standing, "waited_ns"));
     let place = format!("{}/{}", standing["epoch"], standing["global"]);
     assert!(tool.well(&["why", &place]).contains("not ended yet"));
+    // What keeps its grant back is what it waits for, though its launches are granted before they come.
+    for (keep, go_on, cause) in [
+        (
+            ["order", "hold"].as_slice(),
+            ["order", "release"].as_slice(),
+            "hold",
+        ),
+        (
+            &["tenant", "suspend", "search"],
+            &["tenant", "resume", "search"],
+            "suspended",
+        ),
+    ] {
+        tool.well(keep);
+        tokio::time::sleep(KEPT_BACK).await;
+        tool.well(go_on);
+        let waited = within(SOON, || {
+            let told = told();
+            let waits = told["waits"].as_array().expect("waits").iter();
+            let ns = waits
+                .filter(|wait| wait["cause"] == cause)
+                .map(|wait| number(wait, "ns"));
+            Some(ns.sum::<u64>()).filter(|ns| *ns > 0)
+        });
+        let waited = Duration::from_nanos(waited.await.expect(cause));
+        let near = KEPT_BACK.mul_f64(0.8)..KEPT_BACK.mul_f64(1.6);
+        assert!(near.contains(&waited), "{cause}: {waited:?}");
+    }
     loaded.demo.stop().await.expect("stopped");
 }

@@ -157,6 +157,10 @@ impl Explainer {
         let line = self.lines.get_mut(&grant.session);
         let waited = match grant.kind {
             GrantKind::Run => line.and_then(|it| it.grant(self.now, grant.first, grant.last)),
+            // One that continues another has no first op: its ops waited under that.
+            GrantKind::Standing if grant.first > 0 => {
+                line.and_then(|it| it.stand(self.now, grant.first))
+            }
             _ => None,
         };
         let owner = scheduler.owner(grant.session);
@@ -256,6 +260,9 @@ impl Explainer {
             Outcome::Closed => None,
             // The first says only that the grant stands.
             Outcome::Part => {
+                if let Some(line) = self.lines.get_mut(&report.session) {
+                    line.ran(report.received);
+                }
                 let times = times.filter(|it| it.ended > it.accepted && report.measured > 0)?;
                 match worker.granted.get_mut(&report.position) {
                     Some(granted) => {

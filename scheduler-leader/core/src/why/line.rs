@@ -121,19 +121,30 @@ impl Line {
 
     /// Ops were granted: what they waited for, where it is known since when.
     pub(super) fn grant(&mut self, now: Nanos, first: OpNumber, last: OpNumber) -> Option<Waited> {
+        let waited = self.stand(now, first)?;
+        self.ran(last);
+        Some(waited)
+    }
+
+    /// A grant stands that is open at its end: what its first op waited for, where that was announced before.
+    /// Which ops will have run under it is not known yet.
+    pub(super) fn stand(&mut self, now: Nanos, first: OpNumber) -> Option<Waited> {
         self.pass(now);
         let of = self.announced.iter().find(|it| it.last >= first)?;
-        let waited = Waited {
+        Some(Waited {
             since: of.at,
             before: of.sums.clone(),
             sums: self.sums.since(&of.sums),
             full: self.full_between(of.at, now),
             voided: of.voided,
-        };
-        while self.announced.front().is_some_and(|it| it.last <= last) {
+        })
+    }
+
+    /// Ops through this one wait no more.
+    pub(super) fn ran(&mut self, through: OpNumber) {
+        while self.announced.front().is_some_and(|it| it.last <= through) {
             self.announced.pop_front();
         }
-        Some(waited)
     }
 
     fn full_between(&self, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos)> {
@@ -186,6 +197,23 @@ mod tests {
         assert_eq!(told(&second), [(Cause::Hold, 60), (Cause::Share, 20)]);
         assert!(line.is_idle());
         assert!(line.grant(270, 10, 12).is_none(), "nobody announced it");
+    }
+
+    #[test]
+    fn under_a_standing_grant_ops_wait_no_more_once_they_have_run() {
+        let mut line = Line::default();
+        line.announce(100, 4, None);
+        line.set_cause(100, HOLD);
+        let stood = line.stand(150, 1).unwrap();
+        assert_eq!((stood.since, told(&stood)), (100, vec![(Cause::Hold, 50)]));
+        line.set_cause(150, None);
+        line.announce(160, 9, None);
+        line.ran(4);
+        line.set_cause(200, SHARE);
+        // It was closed behind op 4; the next grant has the others.
+        let then = line.grant(230, 5, 9).unwrap();
+        assert_eq!((then.since, told(&then)), (160, vec![(Cause::Share, 30)]));
+        assert!(line.stand(240, 10).is_none());
     }
 
     #[test]

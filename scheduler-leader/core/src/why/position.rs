@@ -12,7 +12,8 @@ use crate::time::Nanos;
 /// the worker are put on it by the quickest messages there and back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// When the leader heard of its first op; of a standing grant, when that was granted.
+    /// When the leader heard of its first op; of a standing grant that was there before any op, when that was
+    /// granted.
     pub announced: Nanos,
     /// When it was granted.
     pub granted: Nanos,
@@ -24,8 +25,8 @@ pub struct Timing {
     pub started: Nanos,
     /// When its last op had ended.
     pub ended: Nanos,
-    /// From announced to started; of a standing grant, for how long ops of it were on the worker and had not
-    /// started.
+    /// From announced to started; of a standing grant, from announced to granted, and for how long ops of it were
+    /// on the worker and had not started.
     pub waited_ns: u64,
     /// What for, the longest first: together `waited_ns`.
     pub waits: Vec<Wait>,
@@ -39,10 +40,43 @@ pub(super) struct Granted {
     pub(super) ops: (OpNumber, OpNumber),
     pub(super) at: Nanos,
     pub(super) waited: Option<Waited>,
-    /// Of a standing grant: what its parts waited for.
+    /// Of a standing grant: what its ops waited for, those of before it and its parts'.
     pub(super) parts: Sums,
     /// Its first part, and its last.
     pub(super) ran: Option<(Stages, Stages)>,
+}
+
+impl Granted {
+    /// When its first op was announced, where that is known and was before the grant.
+    fn announced(&self) -> Nanos {
+        match &self.waited {
+            Some(waited) if waited.since > 0 => waited.since.min(self.at),
+            _ => self.at,
+        }
+    }
+
+    /// What it waited for until it was granted.
+    fn until_granted(&self, device: &Device) -> Sums {
+        let waited = self.waited.clone().unwrap_or_default();
+        // When the window was full: what ran then is what it waited for.
+        let mut sums = waited.sums.without(is_full);
+        let mut free = waited.sums.total() - sums.total();
+        for stretch in &waited.full {
+            free = free.saturating_sub(stretch.1 - stretch.0);
+            free += device.before(*stretch, (&self.whose, Cause::Window), &mut sums);
+        }
+        sums.add(&(Cause::Window, None), free);
+        // It was between two leaders, was granted in vain, or was under a standing grant that was closed.
+        let rest = (self.at - self.announced()).saturating_sub(sums.total());
+        let between = sums.waits().iter().any(|wait| wait.cause == Cause::Leader);
+        let cause = match () {
+            () if between => Cause::Leader,
+            () if waited.voided => Cause::Program,
+            () => Cause::Worker,
+        };
+        sums.add(&(cause, None), rest);
+        sums
+    }
 }
 
 /// A worker's times, none before the grant and each behind the one before.
@@ -79,6 +113,9 @@ pub(super) fn add_part(
     days: &mut Days,
 ) {
     let stages = stages_of(times.accepted.max(granted.at), times);
+    if granted.ran.is_none() {
+        granted.parts = granted.until_granted(device);
+    }
     // Parts wait one behind the other: each moment counts once.
     let counted = granted.ran.map_or(granted.at, |(_, last)| last.started);
     let fresh = stages.from(counted);
@@ -105,28 +142,8 @@ pub(super) fn add_unknown(
 
 /// The timing of a slice that has run.
 pub(super) fn slice_timing(device: &Device, granted: &Granted, stages: &Stages) -> Box<Timing> {
-    let waited = granted.waited.clone().unwrap_or_default();
-    let announced = match waited.since {
-        0 => granted.at,
-        since => since.min(granted.at),
-    };
-    // When the window was full: what ran then is what it waited for.
-    let mut sums = waited.sums.without(is_full);
-    let mut free = waited.sums.total() - sums.total();
-    for stretch in &waited.full {
-        free = free.saturating_sub(stretch.1 - stretch.0);
-        free += device.before(*stretch, (&granted.whose, Cause::Window), &mut sums);
-    }
-    sums.add(&(Cause::Window, None), free);
-    // It was between two leaders, was granted in vain, or was under a standing grant that was closed.
-    let rest = (granted.at - announced).saturating_sub(sums.total());
-    let between = sums.waits().iter().any(|wait| wait.cause == Cause::Leader);
-    let cause = match () {
-        () if between => Cause::Leader,
-        () if waited.voided => Cause::Program,
-        () => Cause::Worker,
-    };
-    sums.add(&(cause, None), rest);
+    let announced = granted.announced();
+    let mut sums = granted.until_granted(device);
     sums.add(&(Cause::Bus, None), stages.accepted - stages.granted);
     on_worker(device, stages, &granted.whose, &mut sums);
     Box::new(Timing {
@@ -145,7 +162,7 @@ pub(super) fn slice_timing(device: &Device, granted: &Granted, stages: &Stages) 
 pub(super) fn standing_timing(granted: &Granted) -> Option<Box<Timing>> {
     let (first, last) = granted.ran?;
     Some(Box::new(Timing {
-        announced: granted.at,
+        announced: granted.announced(),
         granted: granted.at,
         accepted: first.accepted,
         begun: first.begun,
