@@ -72,10 +72,30 @@ impl Problem {
         Self::of(StatusCode::PRECONDITION_FAILED, "E-API-CHANGED", why)
     }
 
+    /// Others changed the same again and again.
+    pub(crate) fn contended() -> Self {
+        Self::busy("a change of the same")
+    }
+
+    /// The rest of a body did not come.
+    pub(crate) fn slow() -> Self {
+        let why = "the body did not come to its end in time: send it again";
+        Self::of(StatusCode::REQUEST_TIMEOUT, "E-API-SLOW", why)
+    }
+
     /// A path has not this method, but these.
     pub(crate) fn method(methods: &str) -> Self {
         let why = format!("this path has only {methods}");
         Self::of(StatusCode::METHOD_NOT_ALLOWED, "E-API-METHOD", why)
+    }
+
+    /// As [`Self::method`], with the header that lists them.
+    pub(crate) fn of_methods(methods: &str) -> Response {
+        let mut response = Self::method(methods).into_response();
+        if let Ok(methods) = HeaderValue::from_str(methods) {
+            response.headers_mut().insert(header::ALLOW, methods);
+        }
+        response
     }
 
     /// A body is too large.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
+use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router, middleware};
 use serde_json::{Map, Value, json};
@@ -216,12 +217,17 @@ pub(crate) fn router(cluster: Shared) -> Router {
     };
     let mcp = mcp::router(Arc::clone(&cluster), api.clone(), &document);
     Router::new()
-        .route("/login", get(identity::login))
+        // Whoever only asks whether the link is there does not use it up.
+        .route("/login", get(identity::login).head(only_get))
         .with_state(Arc::clone(&cluster))
         .merge(api)
         .merge(mcp)
         .merge(page)
         .layer(middleware::from_fn_with_state(cluster, guard))
+}
+
+async fn only_get() -> Response {
+    Problem::of_methods("GET")
 }
 
 async fn nothing() -> Problem {

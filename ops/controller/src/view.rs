@@ -175,6 +175,20 @@ impl View {
         let _ = tokio::time::timeout(std::time::Duration::from_secs(1), known).await;
     }
 
+    /// Waits until a tenant is known as it became behind this; a moment at most.
+    pub(crate) async fn passes(&self, row: &TenantRow) {
+        let mut changes = self.changes();
+        let passed = async {
+            while self.tenant(&row.name).map(|it| it.revision) == Some(row.revision) {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // Where it takes longer, whoever writes over it finds out.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(1), passed).await;
+    }
+
     /// The tenants behind a name, in order, so many at most.
     pub(crate) fn tenants(
         &self,

@@ -13,6 +13,10 @@ use warploom_cli::admin::SessionRow;
 use warploom_cli::commands::tenant::size as short_bytes;
 use warploom_cli::target::duration as short_time;
 
+/// Places of a time, `999.99 ms`, and of bytes, `1023.9 MiB`.
+const TIME: u16 = 9;
+const BYTES: u16 = 10;
+
 /// A column: its name, which ends with `>` where numbers stand to the right; its width; and its turn to be left
 /// out where not all fit, 0 for what stays.
 type Column = (&'static str, u16, u8);
@@ -93,17 +97,17 @@ fn percent(part: f64) -> String {
 /// The tenants.
 pub(crate) fn draw_tenants(frame: &mut Frame<'_>, area: Rect, room: &Room, look: Look) {
     let head = [
-        ("tenant", 14, 0),
+        ("tenant", 12, 0),
         ("state", 9, 9),
         ("prio>", 4, 5),
         ("busy>", 5, 0),
         ("sessions>", 8, 10),
         ("queued>", 7, 6),
-        ("p99>", 8, 3),
-        ("target>", 8, 2),
+        ("p99>", TIME, 3),
+        ("target>", TIME, 2),
         ("attained>", 8, 4),
-        ("memory>", 9, 7),
-        ("swapped>", 9, 1),
+        ("memory>", BYTES, 7),
+        ("swapped>", BYTES, 1),
     ];
     let row = |row: TenantRow| {
         let late = row.attained.is_some_and(|attained| attained < 0.99);
@@ -133,7 +137,7 @@ pub(crate) fn draw_tenants(frame: &mut Frame<'_>, area: Rect, room: &Room, look:
         ]
     };
     let rows = room.tenants().into_iter().map(row).collect();
-    draw_table(frame, area, room, ("tenants", ""), &head, rows);
+    draw_table(frame, area, room, ("tenants", "tenant"), &head, rows);
 }
 
 /// The sessions.
@@ -145,7 +149,7 @@ pub(crate) fn draw_sessions(frame: &mut Frame<'_>, area: Rect, room: &Room, look
         ("waits for", 10, 9),
         ("queued>", 8, 2),
         ("busy>", 6, 6),
-        ("memory>", 9, 5),
+        ("memory>", BYTES, 5),
         ("place", 8, 1),
         ("program", 12, 3),
     ];
@@ -181,8 +185,8 @@ pub(crate) fn draw_devices(frame: &mut Frame<'_>, area: Rect, room: &Room, gpus:
         ("state", 8, 0),
         ("busy>", 6, 6),
         ("sessions>", 8, 5),
-        ("memory>", 9, 3),
-        ("of>", 9, 1),
+        ("memory>", BYTES, 3),
+        ("of>", BYTES, 1),
         ("outstanding>", 11, 2),
     ];
     let bytes = |bytes: Option<u64>| number(bytes.map_or_else(|| "-".into(), short_bytes));
@@ -215,5 +219,16 @@ mod tests {
         assert_eq!(fitting(&columns, 13), [0, 3]);
         assert_eq!(fitting(&columns, 0), [0, 3]);
         assert_eq!(fitting(&[], 0), [0; 0]);
+    }
+
+    #[test]
+    fn figures_are_no_wider_than_their_columns() {
+        let digits = (0..12).flat_map(|power| [1, 9, 73].map(|it| it * 10_u64.pow(power)));
+        for ns in digits.chain((0..9).map(|power| 10_u64.pow(power + 3) - 1)) {
+            assert!(short_time(ns).len() <= usize::from(TIME), "{ns}");
+        }
+        for bytes in (0..48).flat_map(|power| [1 << power, (1 << power) - 1]) {
+            assert!(short_bytes(bytes).len() <= usize::from(BYTES), "{bytes}");
+        }
     }
 }

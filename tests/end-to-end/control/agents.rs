@@ -44,6 +44,32 @@ async fn programs_read_with_their_token_and_no_more() {
     assert_eq!(begun["result"]["protocolVersion"], "2025-06-18");
     let notice = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     operator.send("POST", "/mcp", notice).await.is(202);
+    // What is none of the protocol's is refused, and answers that nobody asked for are not looked at.
+    let ping = |id: Value| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    for (name, value, status, code) in [
+        ("origin", "https://evil.example", 403, "E-API-ROLE"),
+        ("mcp-protocol-version", "1999", 400, "E-API-MALFORMED"),
+    ] {
+        let refused = operator
+            .with(name, value)
+            .send("POST", "/mcp", ping(7.into()))
+            .await;
+        refused.problem(status, code);
+    }
+    let fits = operator.with("mcp-protocol-version", "2025-06-18");
+    fits.send("POST", "/mcp", ping(7.into())).await.is(200);
+    let refused = operator
+        .send("POST", "/mcp", ping(json!({})))
+        .await
+        .is(200)
+        .json();
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&Value::Null, &json!(-32_600))
+    );
+    let answer = json!({"jsonrpc": "2.0", "id": 3, "result": {}});
+    operator.send("POST", "/mcp", answer).await.is(202);
+    operator.get("/mcp").await.problem(405, "E-API-METHOD");
     let (all, own) = (names(&operator).await, names(&admin).await);
     assert!(
         all.contains(&"tenants".into()) && !all.contains(&"create_tenant".into()),

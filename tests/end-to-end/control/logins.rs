@@ -33,6 +33,9 @@ async fn a_link_logs_one_browser_in_and_what_it_changes_needs_a_second_word() {
         loaded.demo.cluster.controllers[0].said.url.clone(),
     );
     let link = link(&loaded);
+    // Whoever only looks whether it is there does not use it up.
+    let path = link.strip_prefix(&url).expect("a link of this controller");
+    assert_eq!(anybody.ask("HEAD", path, None).await.status, 405);
     let (status, cookie) = followed(&anybody, &link, &url).await;
     assert_eq!(status, 303);
     let secret = link.split_once("once=").expect("a secret").1;

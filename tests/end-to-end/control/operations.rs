@@ -110,6 +110,29 @@ async fn tenants(operator: &Noting, loaded: &LoadedCluster) {
         .send("PATCH", "/api/v1/tenants/batch", json!({"weight": 8}))
         .await;
     late.problem(412, "E-API-CHANGED");
+    // A misspelt what-if is refused, not done.
+    let misspelt = "/tenants/{tenant}?dry-run=true";
+    let refused = operator
+        .call("PATCH", misspelt, "batch", Some(json!({"weight": 9})))
+        .await;
+    refused.problem(400, "E-API-MALFORMED");
+    assert_eq!(operator.get(one, "batch").await["settings"]["weight"], 7);
+    // Whoever names no revision changes what there is, whoever else does.
+    let several = (1..=4_u64).map(|weight| {
+        let interface = operator.interface.clone();
+        tokio::spawn(async move {
+            for at in 0..8 {
+                let change = json!({"weight": weight * 100 + at});
+                interface
+                    .send("PATCH", "/api/v1/tenants/batch", change)
+                    .await
+                    .is(200);
+            }
+        })
+    });
+    for one in several.collect::<Vec<_>>() {
+        one.await.expect("each was made");
+    }
     let tried = operator
         .call(
             "PATCH",

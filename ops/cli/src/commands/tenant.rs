@@ -22,7 +22,7 @@ Examples:
   warploom tenant create chat --priority 0 --slo 20ms
   warploom tenant set train --priority 4 --quota 8GiB
   warploom tenant list
-  warploom tenant suspend train           nothing more of it runs until `resume`
+  warploom tenant suspend train           grants it nothing more until `resume`
   warploom tenant renew chat              a new password
   warploom tenant remove train --force    with the sessions that it has")]
 pub enum TenantCommand {

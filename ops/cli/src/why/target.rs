@@ -75,7 +75,9 @@ impl FromStr for Target {
                     .map_err(|_| wrong()),
             };
         }
-        text.parse().map(Self::Position).map_err(|_| wrong())
+        // The interface and the page write 2.17.
+        let place = text.replacen('.', "/", 1);
+        place.parse().map(Self::Position).map_err(|_| wrong())
     }
 }
 
@@ -91,6 +93,7 @@ mod tests {
             ("0000000700000003@12", Target::Op(session, 12)),
             ("17", Target::Position(Stop::Global(None, 17))),
             ("2/17", Target::Position(Stop::Global(Some(2), 17))),
+            ("2.17", Target::Position(Stop::Global(Some(2), 17))),
             ("0:17", Target::Position(Stop::Gpu(0, 17))),
             ("gpu:3", Target::Gpu(3)),
             ("gpu3", Target::Gpu(3)),

@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use warploom_cli::cluster_settings::{CLUSTER_SETTINGS, Chosen, ClusterSetting};
 use warploom_cli::commands;
 
-use crate::cluster::Shared;
+use crate::cluster::{Cluster, Shared};
 use crate::http::etag;
 use crate::http::extract::{JsonBody, QueryParams};
 use crate::problem::Problem;
@@ -146,11 +146,30 @@ pub(crate) async fn change_settings(
     JsonBody(sent): JsonBody<SettingsChangeModel>,
 ) -> Result<Json<ChangesModel>, Problem> {
     let changes = read(sent)?;
-    let mut chosen = cluster.administrator.chosen().await?;
-    etag::matches(&headers, chosen.revision)?;
+    for _ in 0..etag::TRIES {
+        let chosen = cluster.administrator.chosen().await?;
+        etag::matches(&headers, chosen.revision)?;
+        if let Some(made) = change(&cluster, chosen, &changes, dry_run).await? {
+            return Ok(Json(made));
+        }
+        if headers.contains_key(header::IF_MATCH) {
+            return Err(Problem::changed());
+        }
+    }
+    Err(Problem::contended())
+}
+
+/// Makes changes of the settings that are chosen, or says what they would be; none where others have changed
+/// them meanwhile.
+async fn change(
+    cluster: &Cluster,
+    mut chosen: Chosen,
+    changes: &[(&'static ClusterSetting, Option<Value>)],
+    dry_run: bool,
+) -> Result<Option<ChangesModel>, Problem> {
     let before = shown(&chosen.settings()?)?;
     let (revision, values) = (chosen.revision, chosen.values.clone());
-    let after = shown(&chosen.change(&changes)?)?;
+    let after = shown(&chosen.change(changes)?)?;
     let differ = before.into_iter().zip(after);
     let differ = differ.filter(|((_, before), (_, after))| before != after);
     let differ = differ.map(|((key, before), (_, after))| ChangeModel {
@@ -160,7 +179,7 @@ pub(crate) async fn change_settings(
     });
     let differ: Vec<_> = differ.collect();
     if dry_run {
-        return Ok(Json(ChangesModel {
+        return Ok(Some(ChangesModel {
             changes: differ,
             applied: false,
         }));
@@ -170,13 +189,13 @@ pub(crate) async fn change_settings(
         revision,
         at_ms: 0,
     };
-    let made = cluster.administrator.replace_cluster(was, &changes).await?;
+    let made = cluster.administrator.replace_cluster(was, changes).await?;
     if made.is_none() {
-        return Err(Problem::changed());
+        return Ok(None);
     }
     commands::cluster::applied(&cluster.administrator).await?;
     cluster.changed().await;
-    Ok(Json(ChangesModel {
+    Ok(Some(ChangesModel {
         changes: differ,
         applied: true,
     }))

@@ -11,6 +11,9 @@ use crate::problem::Problem;
 /// Answers that are looked at whole; larger ones have no ETag.
 const MOST: usize = 4 << 20;
 
+/// How often a change is tried that names no revision, where others change the same.
+pub(crate) const TRIES: usize = 32;
+
 /// The ETag of a revision.
 pub(crate) fn of_revision(revision: u64) -> HeaderValue {
     // Digits and quotes are a header's value.

@@ -1,5 +1,7 @@
 //! What requests bring, read with errors of ours.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -10,6 +12,9 @@ use serde_json::Value;
 
 use crate::access::Identity;
 use crate::problem::Problem;
+
+/// For how long a body is waited for.
+pub(crate) const BODY: Duration = Duration::from_secs(30);
 
 /// Who asks.
 pub(crate) struct Who(pub(crate) Identity);
@@ -57,7 +62,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let body = Json::<Value>::from_request(request, state).await;
+        let body = tokio::time::timeout(BODY, Json::<Value>::from_request(request, state));
+        let body = body.await.map_err(|_| Problem::slow())?;
         let Json(body) = body.map_err(refusal)?;
         // A list of the fields in their order would be taken as well.
         if !body.is_object() {

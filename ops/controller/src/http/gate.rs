@@ -37,12 +37,7 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
     let path = request.extensions().get::<MatchedPath>();
     let path = path.map_or("", MatchedPath::as_str).to_owned();
     let Some(need) = gate.rules.need(request.method(), &path) else {
-        let methods = gate.rules.methods(&path);
-        let mut response = Problem::method(&methods).into_response();
-        if let Ok(methods) = HeaderValue::from_str(&methods) {
-            response.headers_mut().insert(header::ALLOW, methods);
-        }
-        return response;
+        return Problem::of_methods(&gate.rules.methods(&path));
     };
     let mut response = gate.answer(need, &path, request, next).await;
     response.extensions_mut().insert(Counted(need.name()));
@@ -82,6 +77,10 @@ impl Gate {
                 }
                 Err(problem) => return problem.into_response(),
             }
+        }
+        // A misspelt `dry_run` would change something.
+        if let Err(problem) = self.rules.queried(request.method(), path, request.uri()) {
+            return problem.into_response();
         }
         next.run(request).await
     }
@@ -183,9 +182,11 @@ pub(crate) async fn guard(State(cluster): State<Shared>, request: Request, next:
     };
     let host = request.headers().get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok());
-    let local = cluster.secure || host.is_some_and(names_this_host);
+    let several = request.headers().get_all(header::HOST).iter().count() > 1;
+    let local = !several && (cluster.secure || host.is_some_and(names_this_host));
     let mut response = match local {
         true => next.run(request).await,
+        false if several => Problem::malformed("there is more than one header Host").into_response(),
         false => Problem::malformed(
             "the header Host names no address of this host: without controller.tls_cert the controller \
              answers to localhost and loopback addresses only",

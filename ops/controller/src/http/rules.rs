@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 
-use axum::http::Method;
+use axum::extract::Query;
+use axum::http::{Method, Uri};
 use serde_json::Value;
 
 use crate::access::Operation;
+use crate::problem::Problem;
 
 /// The word in the document that names an operation.
 pub(crate) const NAME: &str = "x-operation";
@@ -33,9 +35,17 @@ impl Need {
     }
 }
 
+/// What the document says of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rule {
+    need: Need,
+    /// The names that its query may have.
+    queries: Vec<String>,
+}
+
 /// By method and path, as the router writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Rules(HashMap<(Method, String), Need>);
+pub(crate) struct Rules(HashMap<(Method, String), Rule>);
 
 impl Rules {
     /// Reads them from the document.
@@ -54,8 +64,12 @@ impl Rules {
                     None => None,
                 };
                 let method = Method::from_bytes(method.to_uppercase().as_bytes());
+                let parameters = operation["parameters"].as_array().into_iter().flatten();
+                let queries = parameters.filter(|it| it["in"] == "query");
+                let queries = queries.filter_map(|it| it["name"].as_str().map(str::to_owned));
                 if let (Ok(method), Some(need)) = (method, need) {
-                    rules.insert((method, path.clone()), need);
+                    let queries = queries.collect();
+                    rules.insert((method, path.clone()), Rule { need, queries });
                 }
             }
         }
@@ -70,14 +84,40 @@ impl Rules {
         methods.join(", ")
     }
 
-    /// What a request needs; none where nobody may do it.
-    pub(crate) fn need(&self, method: &Method, path: &str) -> Option<Need> {
+    fn rule(&self, method: &Method, path: &str) -> Option<&Rule> {
         // The answer to HEAD is that to GET without its body.
         let method = match *method {
             Method::HEAD => Method::GET,
             _ => method.clone(),
         };
-        self.0.get(&(method, path.to_owned())).copied()
+        self.0.get(&(method, path.to_owned()))
+    }
+
+    /// What a request needs; none where nobody may do it.
+    pub(crate) fn need(&self, method: &Method, path: &str) -> Option<Need> {
+        self.rule(method, path).map(|rule| rule.need)
+    }
+
+    /// Whether the document has all names of a request's query.
+    ///
+    /// # Errors
+    /// Where it lacks one.
+    pub(crate) fn queried(&self, method: &Method, path: &str, uri: &Uri) -> Result<(), Problem> {
+        let known = self.rule(method, path).map_or(&[][..], |it| &it.queries);
+        let asked = Query::<Vec<(String, String)>>::try_from_uri(uri);
+        let Query(asked) = asked.map_err(|error| Problem::malformed(format!("query: {error}")))?;
+        let unknown = asked.into_iter().find(|(name, _)| !known.contains(name));
+        let Some((unknown, _)) = unknown else {
+            return Ok(());
+        };
+        let unknown: String = unknown.chars().take(64).collect();
+        let known = match known {
+            [] => "none".into(),
+            known => known.join(", "),
+        };
+        Err(Problem::malformed(format!(
+            "query: there is no parameter {unknown:?} here; there are: {known}"
+        )))
     }
 }
 
@@ -100,5 +140,26 @@ mod tests {
         assert_eq!(rules.need(&Method::PUT, "/b"), Some(Need::Login));
         assert_eq!(rules.need(&Method::DELETE, "/b"), None);
         assert_eq!(rules.methods("/b"), "GET, PUT");
+    }
+
+    #[test]
+    fn a_query_has_the_names_that_the_document_has() {
+        let document = serde_json::json!({"paths": {
+            "/a": {"get": {"x-operation": "public", "parameters": [
+                {"in": "query", "name": "dry_run"}, {"in": "query", "name": "limit"},
+                {"in": "path", "name": "tenant"}]}},
+            "/b": {"get": {"x-operation": "public"}},
+        }});
+        let rules = Rules::of(&document);
+        let asked = |path: &str, query: &str| {
+            let uri = format!("{path}{query}").parse().unwrap();
+            rules.queried(&Method::HEAD, path, &uri).is_ok()
+        };
+        assert!(asked("/a", "") && asked("/a", "?") && asked("/b", ""));
+        assert!(asked("/a", "?dry_run=true&limit=3") && asked("/a", "?dry%5Frun=1"));
+        for wrong in ["?dry-run=true", "?limit=3&tenant=a", "?=", "?x"] {
+            assert!(!asked("/a", wrong), "{wrong}");
+        }
+        assert!(!asked("/b", "?limit=3"));
     }
 }

@@ -22,6 +22,8 @@ use tools::Tool;
 
 /// Versions of the protocol that are spoken, the newest first.
 const VERSIONS: [&str; 2] = ["2025-06-18", "2025-03-26"];
+/// The header by which a client says which it speaks.
+const VERSION: &str = "mcp-protocol-version";
 /// Bytes of a message at most.
 const MESSAGE: usize = 256 << 10;
 /// Bytes of a tool's answer at most.
@@ -44,7 +46,10 @@ pub(crate) fn router(cluster: Shared, api: Router, document: &Value) -> Router {
         tools: tools::of(document, cluster.mcp_changes),
     };
     Router::new()
-        .route("/mcp", post(message))
+        .route(
+            "/mcp",
+            post(message).fallback(async || Problem::of_methods("POST")),
+        )
         .layer(DefaultBodyLimit::max(MESSAGE))
         .with_state(Arc::new(endpoint))
 }
@@ -96,20 +101,27 @@ async fn message(
     JsonBody(message): JsonBody<Value>,
 ) -> Result<Response, Problem> {
     let caller = Caller::of(&headers, peer.map(|peer| peer.0))?;
+    admitted(&headers)?;
     let me = caller.request(&Method::GET, "/api/v1/me", None);
     let me = endpoint.answer(me).await;
     if me.0 != StatusCode::OK {
         return Ok((me.0, Json(me.1)).into_response());
     }
-    let id = message
-        .get("id")
-        .filter(|id| id.is_string() || id.is_number());
-    let Some(id) = id.cloned() else {
-        // A notification; nothing is said to it.
+    let method = message["method"].as_str();
+    let answers =
+        method.is_none() && (message["result"].is_object() || message["error"].is_object());
+    let id = message.get("id").filter(|_| !answers).cloned();
+    let Some(id) = id else {
+        // A notification, or an answer to what was never asked; nothing is said to it.
         return Ok(StatusCode::ACCEPTED.into_response());
     };
+    if !id.is_string() && !id.is_number() {
+        let why = "an id is a text or a number";
+        let error = json!({"code": INVALID_REQUEST, "message": why});
+        return Ok(Json(json!({"jsonrpc": "2.0", "id": null, "error": error})).into_response());
+    }
     let params = &message["params"];
-    let done = match message["method"].as_str() {
+    let done = match method {
         Some("initialize") => Ok(initialize(params)),
         Some("ping") => Ok(json!({})),
         Some("tools/list") => Ok(endpoint.list(&me.1)),
@@ -124,6 +136,27 @@ async fn message(
         }
     };
     Ok(Json(answer).into_response())
+}
+
+/// Whether the headers of a message are those of a client that may be one: a page elsewhere may not, and whoever
+/// names a version names one that is spoken.
+fn admitted(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |value: &header::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+    let host = headers.get(header::HOST).map(text).unwrap_or_default();
+    let origin = headers.get(header::ORIGIN).map(text);
+    let origin = origin.filter(|it| it.split_once("://").is_none_or(|(_, at)| at != host));
+    if let Some(origin) = origin {
+        let why = format!("a page of {:?} may not call tools here", origin);
+        return Err(Problem::forbidden(why));
+    }
+    let version = headers.get(VERSION).map(text);
+    match version.filter(|it| !VERSIONS.contains(&it.as_str())) {
+        None => Ok(()),
+        Some(version) => Err(Problem::malformed(format!(
+            "MCP-Protocol-Version {version:?} is not spoken: {}",
+            VERSIONS.join(", ")
+        ))),
+    }
 }
 
 fn initialize(params: &Value) -> Value {

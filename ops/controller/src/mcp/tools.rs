@@ -158,7 +158,11 @@ impl Tool {
     /// Says which argument is missing or unknown.
     pub(super) fn request(&self, arguments: &Value) -> Result<(String, Option<Value>), String> {
         let none = Map::new();
-        let arguments = arguments.as_object().unwrap_or(&none);
+        let arguments = match arguments {
+            Value::Null => &none,
+            Value::Object(arguments) => arguments,
+            _ => return Err("arguments are an object".into()),
+        };
         let known = |name: &String| {
             let body = self.has_body && name == "body";
             body || self.in_path.contains(name) || self.in_query.contains(name)
@@ -168,7 +172,7 @@ impl Tool {
         }
         let mut path = self.path.clone();
         for name in &self.in_path {
-            let value = arguments.get(name);
+            let value = arguments.get(name).filter(|value| !value.is_null());
             let value = value.ok_or_else(|| format!("{} needs {name:?}", self.name))?;
             path = path.replace(&format!("{{{name}}}"), &encoded(value));
         }

@@ -95,7 +95,7 @@ async fn set(tenant: &Tenant, on: bool, by: &Administrator, json: bool) -> Resul
     }
     match on {
         true => output::line(format_args!(
-            "tenant {tenant} is suspended: nothing more of it runs until `warploom tenant resume {tenant}`"
+            "tenant {tenant} is suspended: what was granted ends, no more is until `warploom tenant resume {tenant}`"
         )),
         false => output::line(format_args!("tenant {tenant} goes on")),
     }

@@ -158,14 +158,23 @@ pub(crate) async fn change_tenant(
     headers: HeaderMap,
     JsonBody(change): JsonBody<TenantChangeModel>,
 ) -> Result<Response, Problem> {
-    let row = known(&cluster, &who, &name)?;
-    etag::matches(&headers, row.revision)?;
-    let settings = change.over(row.settings.clone())?;
-    if dry_run {
-        let what_if = what_if(&cluster, &row.name, &row.settings, &settings).await;
-        return Ok(Json(what_if).into_response());
+    for _ in 0..etag::TRIES {
+        let row = known(&cluster, &who, &name)?;
+        etag::matches(&headers, row.revision)?;
+        let settings = change.clone().over(row.settings.clone())?;
+        if dry_run {
+            let what_if = what_if(&cluster, &row.name, &row.settings, &settings).await;
+            return Ok(Json(what_if).into_response());
+        }
+        if let Some(tagged) = set(&cluster, &row, settings).await? {
+            return Ok(tagged.into_response());
+        }
+        if headers.contains_key(header::IF_MATCH) {
+            return Err(Problem::changed());
+        }
+        cluster.view.passes(&row).await;
     }
-    set(&cluster, &row, settings).await
+    Err(Problem::contended())
 }
 
 /// A tenant, or of a dry run what would change.
@@ -179,22 +188,24 @@ pub(crate) enum ChangedTenantModel {
     WhatIf(TenantWhatIfModel),
 }
 
-/// Sets a tenant as it is to be, if nobody else has changed it meanwhile.
+/// Sets a tenant as it is to be; none where somebody else has changed it meanwhile.
 async fn set(
     cluster: &Cluster,
     row: &TenantRow,
     settings: TenantSettings,
-) -> Result<Response, Problem> {
+) -> Result<Option<Tagged>, Problem> {
     let administrator = &cluster.administrator;
     if settings != row.settings {
         let made = administrator.replace_tenant(&row.name, &settings, row.revision);
-        made.await?.ok_or_else(Problem::changed)?;
+        if made.await?.is_none() {
+            return Ok(None);
+        }
         applied(cluster, &row.name, &settings).await;
     }
     let row = cluster.view.tenant(&row.name);
     let row = row.ok_or_else(Problem::changed)?;
     let figures = Figures::of(&cluster.moment().await?);
-    Ok(tagged(&row, &figures).into_response())
+    Ok(Some(tagged(&row, &figures)))
 }
 
 /// Suspends a tenant, or resumes it.
