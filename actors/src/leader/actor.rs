@@ -225,7 +225,19 @@ impl Leader {
     }
 
     fn end_term(&mut self, epoch: Epoch, why: TermEnd, ctx: &mut Context<Self>) {
-        tracing::info!(epoch, ?why, "leads no more");
+        match why {
+            // Nobody asked for that: where it happens often, this host is too busy, or its broker.
+            TermEnd::Lease | TermEnd::Fenced { .. } => {
+                tracing::warn!(
+                    epoch,
+                    ?why,
+                    "leads no more: it was silent, and another took over"
+                );
+            }
+            TermEnd::RecordGap | TermEnd::Renewed | TermEnd::Left => {
+                tracing::info!(epoch, ?why, "leads no more");
+            }
+        }
         if why != TermEnd::Renewed {
             self.record.give_up();
         }

@@ -18,6 +18,8 @@ pub struct RoleProcess {
     name: String,
     child: Child,
     log: PathBuf,
+    /// Bytes of the log that those before it wrote.
+    log_from: u64,
     /// The device of a worker.
     gpu: Option<u32>,
     started: Instant,
@@ -31,6 +33,7 @@ impl RoleProcess {
     /// When it cannot be started.
     pub fn start(name: &str, binary: &Path, arguments: &[String], log: &Path) -> Result<Self> {
         let stderr = broker::private_log(log)?;
+        let log_from = std::fs::metadata(log).map_or(0, |log| log.len());
         let mut command = Command::new(binary);
         crate::drop_in::clear(&mut command);
         let child = command
@@ -46,6 +49,7 @@ impl RoleProcess {
             name: name.to_owned(),
             child,
             log: log.to_owned(),
+            log_from,
             gpu: None,
             started: Instant::now(),
         })
@@ -74,6 +78,12 @@ impl RoleProcess {
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
+    }
+
+    /// The bytes of its log that those before it wrote.
+    #[must_use]
+    pub fn log_from(&self) -> u64 {
+        self.log_from
     }
 
     /// How it ended, if it has.

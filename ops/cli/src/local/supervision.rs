@@ -52,7 +52,7 @@ impl LocalCluster {
                     Some((_, server)) => server.log_path(),
                     None => self.log(name),
                 };
-                let said = last_line(&log);
+                let said = last_line(&log, 0);
                 bail!("E-LOCAL-START: {name} does not stay up; it said: {said}");
             }
         }
@@ -210,17 +210,39 @@ pub(super) fn how(status: ExitStatus) -> String {
 /// What a role that ended by itself said last.
 fn with_reason(line: String, role: &RoleProcess, status: ExitStatus) -> String {
     match status.code() {
-        Some(_) => format!("{line}; it said: {}", last_line(role.log())),
+        Some(_) => format!(
+            "{line}; it said: {}",
+            last_line(role.log(), role.log_from())
+        ),
         None => line,
     }
 }
 
-/// What a log ends with.
-fn last_line(log: &std::path::Path) -> String {
+/// What a log ends with, behind so many bytes of it.
+fn last_line(log: &std::path::Path, from: u64) -> String {
     let text = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text[text.len().saturating_sub(4_096)..]).into_owned();
+    let from = usize::try_from(from).unwrap_or(usize::MAX);
+    let text = text.get(from.max(text.len().saturating_sub(4_096))..);
+    let text = String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
     match text.lines().rfind(|line| !line.trim().is_empty()) {
         Some(last) => last.to_owned(),
         None => format!("nothing ({})", log.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_said_last_is_its_own() {
+        let dir = test_cluster::TempDir::new().unwrap();
+        let log = &dir.path().join("role.log");
+        std::fs::write(log, "of before\n").unwrap();
+        assert_eq!(last_line(log, 0), "of before");
+        assert!(last_line(log, 10).starts_with("nothing ("));
+        std::fs::write(log, "of before\nits own\n\n").unwrap();
+        assert_eq!(last_line(log, 10), "its own");
+        assert!(last_line(log, u64::MAX).starts_with("nothing ("));
     }
 }
