@@ -5,6 +5,7 @@ mod bad_input;
 mod bounds;
 mod brief;
 mod brokers;
+mod burst;
 mod chaos;
 mod children;
 mod cluster;

@@ -14,8 +14,9 @@
 //! - A standing grant is held open behind what is accepted, and accepted when it is closed: by the
 //!   grant at the next position, a seal, or draining. Its ops start in parts as they come, while
 //!   their estimated time on the device is at most a quarter of its window each and a window
-//!   together; each part's time sets the estimate of the next. Every part is reported to leaders, and
-//!   the closing; the tail keeps a closed one until its leader acknowledges that report.
+//!   together; each part's time sets the estimate of the next, and a session's first ops start one by
+//!   one. Every part is reported to leaders, and the closing; the tail keeps a closed one until its
+//!   leader acknowledges that report.
 //! - A draining worker accepts nothing more. It leaves when all it had accepted has ended, its
 //!   leader has acknowledged the reports and noted that it leaves, and clients have acknowledged the
 //!   results; it waits [`Config::linger_ns`] for clients and [`Config::leave_ns`] for a leader.

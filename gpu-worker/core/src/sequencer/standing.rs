@@ -15,13 +15,10 @@ use crate::Nanos;
 impl Sequencer {
     /// Holds a standing grant open. One without a first op goes on from the session's last.
     pub(super) fn stand(&mut self, position: GpuPosition, grant: &Grant, owner: (Tenant, u64)) {
-        let (unknown, mut grant) = (self.config.unknown_ns.max(1), *grant);
+        let (unknown, mut grant) = (self.config.unknown_ns, *grant);
         if let Some(session) = self.sessions.get_mut(&grant.session) {
             let course = &mut session.course;
-            course.pace = match course.pace {
-                0 => unknown,
-                pace => pace,
-            };
+            course.begin(unknown, grant.cost);
             if grant.first == 0 {
                 grant.first = session.started + 1;
             } else {
