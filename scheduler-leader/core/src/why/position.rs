@@ -121,8 +121,14 @@ pub(super) fn add_part(
     let fresh = stages.from(counted);
     on_worker(device, &fresh, &granted.whose, &mut granted.parts);
     device.add_work(&stages, granted.whose.clone(), days);
-    let first = granted.ran.map_or(stages, |(first, _)| first);
-    granted.ran = Some((first, stages));
+    let (first, before) = granted.ran.unwrap_or((stages, stages));
+    // A worker's clock is known better with each message: what came later may seem to have been earlier.
+    let last = Stages {
+        started: stages.started.max(before.started),
+        ended: stages.ended.max(before.ended),
+        ..stages
+    };
+    granted.ran = Some((first, last));
 }
 
 /// Something has run that was granted before the replay began: the device was busy with it.
@@ -171,4 +177,43 @@ pub(super) fn standing_timing(granted: &Granted) -> Option<Box<Timing>> {
         waited_ns: granted.parts.total(),
         waits: granted.parts.waits(),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::SessionId;
+
+    use super::*;
+
+    #[test]
+    fn a_standing_grants_stages_follow_one_another_where_its_workers_clock_is_set_right() {
+        let (mut device, mut days) = (Device::new(0, 0), Days::default());
+        let mut granted = Granted {
+            whose: Whose {
+                session: SessionId(1),
+                tenant: None,
+                priority: 0,
+            },
+            kind: GrantKind::Standing,
+            ops: (1, 0),
+            at: 100,
+            waited: None,
+            parts: Sums::default(),
+            ran: None,
+        };
+        let times = |accepted, ended| ReportTimes {
+            accepted,
+            begun: accepted + 10,
+            lacked: 0,
+            started: accepted + 10,
+            ended,
+        };
+        for times in [times(500, 520), times(450, 470), times(460, 490)] {
+            add_part(&mut device, &mut granted, &times, &mut days);
+        }
+        let timing = standing_timing(&granted).expect("it has run");
+        assert_eq!((timing.accepted, timing.started), (500, 510));
+        assert!(timing.ended >= timing.started, "{timing:?}");
+        assert_eq!(timing.waited_ns, 10, "each moment counts once");
+    }
 }
