@@ -20,7 +20,7 @@ fn shown(mutant: Mutant, troubles: Option<Troubles>, as_what: &str) -> String {
         scene
     };
     let mut seen = Vec::new();
-    let shown = (20_001..20_200).find(|seed| {
+    let shown = (20_001..21_000).find(|seed| {
         let failure = play(&scene_of(*seed), &options).err();
         seen.extend(failure.iter().map(|failure| failure.invariant));
         failure.is_some_and(|failure| failure.invariant == as_what)
