@@ -57,7 +57,7 @@ impl StoredDay {
 
 /// What devices did by the beginnings of epochs, since a replay began.
 #[derive(Debug, Default)]
-pub(crate) struct EpochDays {
+pub struct EpochDays {
     by_epoch: BTreeMap<Epoch, Vec<DeviceDay>>,
     /// The epoch that was cut off before last, by whoever has these.
     cut: Epoch,
@@ -65,8 +65,29 @@ pub(crate) struct EpochDays {
 
 impl EpochDays {
     /// An epoch begins, and this is what was before it.
-    pub(crate) fn begins(&mut self, epoch: Epoch, days: impl FnOnce() -> Vec<DeviceDay>) {
+    pub fn begins(&mut self, epoch: Epoch, days: impl FnOnce() -> Vec<DeviceDay>) {
         self.by_epoch.entry(epoch).or_insert_with(days);
+    }
+
+    /// Of what a record tells, that which is not in what is kept: it may have been kept while the record was read,
+    /// which was cut off then or is about to be.
+    #[must_use]
+    pub fn beyond(
+        &self,
+        record: Vec<DeviceDay>,
+        kept: &BTreeMap<(u64, GpuId), StoredDay>,
+    ) -> Vec<DeviceDay> {
+        let beyond = record.into_iter().filter_map(|day| {
+            let place = (day.day, day.gpu);
+            let Some(StoredDay { through, .. }) = kept.get(&place) else {
+                return Some(day);
+            };
+            // None: the first epoch that is not in it began behind all that was read.
+            let (_, known) = self.by_epoch.range(through..).next()?;
+            let known = known.iter().find(|it| (it.day, it.gpu) == place);
+            Some(since(day, known))
+        });
+        beyond.collect()
     }
 
     /// What is to be added to what is kept, so that all before an epoch is in it. Each epoch is added once to
@@ -241,6 +262,24 @@ mod tests {
             days.begins(epoch as Epoch + 1, || rows.collect());
         }
         days
+    }
+
+    #[test]
+    fn what_was_kept_while_the_record_was_read_counts_once() {
+        let all = [(10, 12, 3), (11, 5, 4), (12, 9, 9)];
+        for from in 0..=5 {
+            let record = replayed(from);
+            let whole = record.by_epoch.values().last().cloned().unwrap_or_default();
+            // What was kept by then, and what was before the reading was over.
+            for cut in from..=5 {
+                let mut kept = replayed(0).added(&Kept::new(), cut as Epoch + 1);
+                let beyond = record.beyond(whole.clone(), &kept);
+                for day in beyond {
+                    kept.entry((day.day, day.gpu)).or_default().add(&day);
+                }
+                assert_eq!(told(&kept), all, "from {from}, cut at {cut}");
+            }
+        }
     }
 
     #[test]

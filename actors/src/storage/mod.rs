@@ -16,8 +16,7 @@ mod table;
 mod weights;
 
 pub use copies::{Copies, Copy};
-pub(crate) use device_days::EpochDays;
-pub use device_days::{StoredDay, stored_days};
+pub use device_days::{EpochDays, StoredDay, stored_days};
 pub use epochs::epochs;
 pub(crate) use refusals::is_missing;
 pub use store::Storage;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::Duration;
 
+use actors::storage::EpochDays;
 use anyhow::{Context, Result};
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
@@ -48,7 +49,7 @@ pub async fn follow(
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
     let replay = Replay::forgetful();
-    replay_stream(administrator, replay, false, tell)
+    replay_stream(administrator, replay, false, |_, _| (), tell)
         .await
         .map(drop)
 }
@@ -62,7 +63,7 @@ pub async fn scan(
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
     let replay = Replay::forgetful();
-    replay_stream(administrator, replay, true, tell)
+    replay_stream(administrator, replay, true, |_, _| (), tell)
         .await
         .map(drop)
 }
@@ -76,9 +77,20 @@ pub async fn follow_explained(
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
     let replay = Replay::forgetful().explaining();
-    replay_stream(administrator, replay, false, tell)
+    replay_stream(administrator, replay, false, |_, _| (), tell)
         .await
         .map(drop)
+}
+
+/// What the record tells beside positions that have ended.
+#[derive(Debug)]
+pub struct Scanned {
+    /// The standing grants that have not ended.
+    pub standing: Vec<ReplayedPosition>,
+    /// What the devices did.
+    pub days: Vec<DeviceDay>,
+    /// And what of that was before each epoch began.
+    pub by_epoch: EpochDays,
 }
 
 /// As [`scan`], with what each position waited for; gives what has not ended and what the devices did.
@@ -88,10 +100,16 @@ pub async fn follow_explained(
 pub async fn scan_explained(
     administrator: &Administrator,
     tell: impl FnMut(Followed) -> Result<()>,
-) -> Result<(Vec<ReplayedPosition>, Vec<DeviceDay>)> {
+) -> Result<Scanned> {
     let replay = Replay::forgetful().explaining();
-    let mut replay = replay_stream(administrator, replay, true, tell).await?;
-    Ok((replay.standing(), replay.device_days()))
+    let mut by_epoch = EpochDays::default();
+    let begins = |epoch, replay: &mut Replay| by_epoch.begins(epoch, || replay.device_days());
+    let mut replay = replay_stream(administrator, replay, true, begins, tell).await?;
+    Ok(Scanned {
+        standing: replay.standing(),
+        days: replay.device_days(),
+        by_epoch,
+    })
 }
 
 async fn replay_stream(
@@ -99,6 +117,7 @@ async fn replay_stream(
     // Of a record of any length only the newest part is kept.
     mut replay: Replay,
     ends: bool,
+    mut begins: impl FnMut(Epoch, &mut Replay),
     mut tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<Replay> {
     // Where the record was cut off it begins behind one of these, which came later.
@@ -111,6 +130,7 @@ async fn replay_stream(
     let epochs = epochs.map_err(|error| KEPT.silent(error))?;
     let mut read = BTreeMap::new();
     for epoch in epochs {
+        begins(epoch, &mut replay);
         let through = replay_epoch(administrator, epoch, &mut replay, &mut tell).await?;
         read.insert(epoch, through);
     }

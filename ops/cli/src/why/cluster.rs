@@ -9,7 +9,7 @@ use scheduler_leader_core::replay::ReplayedPosition;
 
 use super::devices::{DeviceDayRow, device_days};
 use crate::admin::{Administrator, Kept};
-use crate::record::{Followed, scan_explained};
+use crate::record::{Followed, Scanned, scan_explained};
 
 /// Reads the record that there is now: tells of each position that has ended, and of each standing grant so far;
 /// gives the devices' days, with those that were kept of what was cut off.
@@ -26,9 +26,15 @@ pub async fn explain(
         }
         Ok(())
     });
-    let (standing, days) = read.await?;
+    let Scanned {
+        standing,
+        days,
+        by_epoch,
+    } = read.await?;
     standing.into_iter().for_each(tell);
-    Ok(device_days(days, kept_days(administrator).await?))
+    // Read behind the record: what was cut off meanwhile is in it.
+    let kept = kept_days(administrator).await?;
+    Ok(device_days(by_epoch.beyond(days, &kept), kept))
 }
 
 /// What was kept of what was cut off the record.
