@@ -154,18 +154,23 @@ async fn an_order_is_exported_verified_compared_replayed_and_drawn() {
     tampering_is_noticed(&tool);
 }
 
-/// A replay that stops, and a picture.
-#[tokio::test]
-async fn an_archive_keeps_what_is_cut_off() {
-    let plans = [plan("chat", "chat", 0)];
-    let mut loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;
-    let tool = Tool::of(&loaded);
+/// The record is cut at every epoch that is some seconds old.
+async fn cut_soon(loaded: &LoadedCluster) {
     let aged = ClusterSettings {
         record_max_age_s: 8,
         ..ClusterSettings::default()
     };
     let administrator = &loaded.demo.administrator;
     administrator.set_cluster(&aged).await.expect("set");
+}
+
+/// A replay that stops, and a picture.
+#[tokio::test]
+async fn an_archive_keeps_what_is_cut_off() {
+    let plans = [plan("chat", "chat", 0)];
+    let mut loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;
+    let tool = Tool::of(&loaded);
+    cut_soon(&loaded).await;
     loaded.work(&plans).await;
     let mut follower = tool.begins(&["order", "show", "--live", "--json"], "live.jsonl");
     // Both begin with the record; one is not kept up.
@@ -227,12 +232,7 @@ async fn the_record_is_cut_where_the_days_cannot_be_kept() {
     let mut full = info.config.clone();
     full.max_bytes = i64::try_from(info.state.bytes.max(1)).expect("a size");
     jetstream.update_stream(&full).await.expect("it is full");
-    let aged = ClusterSettings {
-        record_max_age_s: 8,
-        ..ClusterSettings::default()
-    };
-    let administrator = &loaded.demo.administrator;
-    administrator.set_cluster(&aged).await.expect("set");
+    cut_soon(&loaded).await;
     loaded.work(&plans).await;
     tool.well(&["order", "export", "--archive", "archive"]);
     let cut = async |least: u64| {

@@ -1,5 +1,7 @@
 //! Errors as the interface answers them: problem documents (RFC 9457) with our codes.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -78,8 +80,8 @@ impl Problem {
     }
 
     /// The rest of a body did not come.
-    pub(crate) fn slow() -> Self {
-        let why = "the body did not come to its end in time: send it again";
+    pub(crate) fn slow(patience: Duration) -> Self {
+        let why = format!("the body did not come to its end within {patience:?}: send it again");
         Self::of(StatusCode::REQUEST_TIMEOUT, "E-API-SLOW", why)
     }
 

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use reqwest::Response;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::interface::{Interface, cluster, of_role};
 use crate::cluster::{administrator, done, objects};
@@ -153,6 +155,62 @@ async fn answered(key: &Interface, body: &serde_json::Value) -> (u16, String) {
             return (answer.status, answer.text);
         }
         assert!(asked.elapsed() < SOON, "{answer:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whoever begins to send a file and does not go on has the only place for a replay for a while, and no longer.
+#[tokio::test]
+async fn a_file_that_does_not_come_holds_the_others_up_for_a_while_only() {
+    let loaded = cluster(&["chat"], 1).await;
+    let made = objects(
+        &loaded,
+        &[
+            "controller",
+            "token",
+            "create",
+            "ci",
+            "--role",
+            "auditor",
+            "--json",
+        ],
+    )
+    .remove(0);
+    let secret = made["secret"].as_str().expect("a secret");
+    let url = &loaded.demo.cluster.controllers[0].said.url;
+    let host = url.strip_prefix("http://").expect("on this host");
+    let mut stalled = TcpStream::connect(host).await.expect("it listens");
+    let begun = format!(
+        "POST /api/v1/order/compare HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {secret}\r\n\
+         content-length: 9\r\n\r\nhalf"
+    );
+    stalled.write_all(begun.as_bytes()).await.expect("sent");
+    let viewer = super::interface::nobody(&loaded).with_token(secret);
+    let verified = async || {
+        viewer
+            .ask("POST", "/api/v1/order/verify", None)
+            .await
+            .status
+    };
+    within_async(SOON, async || verified().await == 429).await;
+    let mut answer = String::new();
+    let read = stalled.read_to_string(&mut answer);
+    tokio::time::timeout(SOON, read)
+        .await
+        .expect("it is given up")
+        .expect("it is answered");
+    assert!(
+        answer.starts_with("HTTP/1.1 408") && answer.contains("E-API-SLOW"),
+        "{answer}"
+    );
+    assert_eq!(verified().await, 200);
+}
+
+/// Asks again and again until it is so.
+async fn within_async(patience: Duration, is: impl AsyncFn() -> bool) {
+    let until = Instant::now() + patience;
+    while !is().await {
+        assert!(Instant::now() < until, "it is never so");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -54,20 +54,6 @@ pub async fn follow(
         .map(drop)
 }
 
-/// As [`follow`], of what there is now: ends with [`Followed::Whole`].
-///
-/// # Errors
-/// As [`follow`], and when the stream stalls.
-pub async fn scan(
-    administrator: &Administrator,
-    tell: impl FnMut(Followed) -> Result<()>,
-) -> Result<()> {
-    let replay = Replay::forgetful();
-    replay_stream(administrator, replay, true, |_, _| (), tell)
-        .await
-        .map(drop)
-}
-
 /// As [`follow`], with what each position waited for.
 ///
 /// # Errors
@@ -93,10 +79,11 @@ pub struct Scanned {
     pub by_epoch: EpochDays,
 }
 
-/// As [`scan`], with what each position waited for; gives what has not ended and what the devices did.
+/// As [`follow_explained`], of what there is now: ends with [`Followed::Whole`], and gives what has not ended and
+/// what the devices did.
 ///
 /// # Errors
-/// As [`scan`].
+/// As [`follow`], and when the stream stalls.
 pub async fn scan_explained(
     administrator: &Administrator,
     tell: impl FnMut(Followed) -> Result<()>,

@@ -16,6 +16,18 @@ use crate::problem::Problem;
 /// For how long a body is waited for.
 pub(crate) const BODY: Duration = Duration::from_secs(30);
 
+/// What a body gives, if it comes to its end soon enough.
+///
+/// # Errors
+/// `E-API-SLOW` where it does not.
+pub(crate) async fn in_time<T>(
+    body: impl Future<Output = T>,
+    patience: Duration,
+) -> Result<T, Problem> {
+    let read = tokio::time::timeout(patience, body).await;
+    read.map_err(|_| Problem::slow(patience))
+}
+
 /// Who asks.
 pub(crate) struct Who(pub(crate) Identity);
 
@@ -62,8 +74,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let body = tokio::time::timeout(BODY, Json::<Value>::from_request(request, state));
-        let body = body.await.map_err(|_| Problem::slow())?;
+        let body = in_time(Json::<Value>::from_request(request, state), BODY).await?;
         let Json(body) = body.map_err(refusal)?;
         // A list of the fields in their order would be taken as well.
         if !body.is_object() {
@@ -83,5 +94,22 @@ fn refusal(error: JsonRejection) -> Problem {
         }
         error if error.status() == StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(why),
         _ => Problem::malformed(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_to_its_end_is_given_up() {
+        let soon = Duration::from_millis(5);
+        assert_eq!(in_time(async { 7 }, soon).await.ok(), Some(7));
+        let given_up = in_time(std::future::pending::<()>(), soon).await;
+        let problem = given_up.expect_err("it never comes");
+        assert_eq!(
+            (problem.status().as_u16(), problem.code()),
+            (408, "E-API-SLOW")
+        );
     }
 }

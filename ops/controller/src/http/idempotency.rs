@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::access::{Identity, Kept, digest};
 use crate::cluster::Shared;
-use crate::http::extract::BODY;
+use crate::http::extract::{BODY, in_time};
 use crate::problem::Problem;
 
 /// The header that names a request.
@@ -43,10 +43,9 @@ async fn keyed(
     next: Next,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let body = tokio::time::timeout(BODY, to_bytes(body, MOST)).await;
-    let body = body
-        .map_err(|_| Problem::slow())?
-        .map_err(|_| Problem::too_large("a request with an Idempotency-Key is too large"))?;
+    let body = in_time(to_bytes(body, MOST), BODY).await?;
+    let body =
+        body.map_err(|_| Problem::too_large("a request with an Idempotency-Key is too large"))?;
     let who = parts.extensions.get::<Identity>();
     let who = who.map_or("", |identity| &identity.id);
     let key = name(key, who)?;

@@ -66,13 +66,14 @@ impl Granted {
             free += device.before(*stretch, (&self.whose, Cause::Window), &mut sums);
         }
         sums.add(&(Cause::Window, None), free);
-        // It was between two leaders, was granted in vain, or was under a standing grant that was closed.
+        // It was between two leaders, was granted in vain, or was behind others of its session under a standing
+        // grant that was closed.
         let rest = (self.at - self.announced()).saturating_sub(sums.total());
         let between = sums.waits().iter().any(|wait| wait.cause == Cause::Leader);
         let cause = match () {
             () if between => Cause::Leader,
             () if waited.voided => Cause::Program,
-            () => Cause::Worker,
+            () => Cause::Own,
         };
         sums.add(&(cause, None), rest);
         sums

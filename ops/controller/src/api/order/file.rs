@@ -12,6 +12,7 @@ use warploom_cli::record::{
 };
 
 use crate::cluster::Shared;
+use crate::http::extract::{BODY, in_time};
 use crate::position::Position;
 use crate::problem::Problem;
 
@@ -109,8 +110,8 @@ pub(crate) async fn compare(
 ) -> Result<Json<Compared>, Problem> {
     let permit = cluster.replays.try_acquire();
     let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
-    // Not before there is a place: a file is large.
-    let file = to_bytes(body, FILE).await;
+    // Not before there is a place, for a file is large; and not for long, for the place is the only one.
+    let file = in_time(to_bytes(body, FILE), BODY).await?;
     let file = file.map_err(|_| Problem::too_large("a file to compare is 64 MiB at most"))?;
     let record = of_cluster(&cluster.administrator).await?;
     let compared = tokio::task::spawn_blocking(move || -> Result<Difference, Problem> {
