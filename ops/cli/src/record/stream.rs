@@ -10,22 +10,25 @@ use super::{Block, Record};
 use crate::admin::Administrator;
 
 /// The cluster's record so far, with where the workers say that their chains are. What they had
-/// accepted when they were asked is recorded, unless the leader changed meanwhile.
+/// accepted when they were asked is recorded; where leaders change all the time, nothing is said of it.
 ///
 /// # Errors
 /// When there is no stream, or it stalls.
 pub async fn of_cluster(administrator: &Administrator) -> Result<Record> {
     let asked = Instant::now();
-    let mut status = administrator.status(administrator.glance()).await.ok();
-    let mut ends = ends(status.as_ref());
-    let first = status.clone();
-    while let (Some(first), Some(now)) = (&first, &status) {
+    let mut seen = administrator.status(administrator.glance()).await.ok();
+    let mut status = seen.clone();
+    while let (Some(first), Some(now)) = (&seen, &status) {
         if now.epoch == first.epoch && now.recorded >= first.input {
             break;
         }
-        if now.epoch != first.epoch || asked.elapsed() > administrator.patience() {
-            ends.clear();
+        if asked.elapsed() > administrator.patience() {
+            seen = None;
             break;
+        }
+        if now.epoch != first.epoch {
+            // Another leader, or another term of the same: it may have handed over less.
+            seen.clone_from(&status);
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
         status = administrator.status(administrator.patience()).await.ok();
@@ -33,7 +36,8 @@ pub async fn of_cluster(administrator: &Administrator) -> Result<Record> {
     Ok(Record {
         cluster: administrator.subjects().cluster().to_string(),
         blocks: stream_blocks(administrator).await?,
-        ends,
+        // Without an answer nobody knows whether it is recorded.
+        ends: ends(status.and(seen).as_ref()),
         marks: Vec::new(),
     })
 }
