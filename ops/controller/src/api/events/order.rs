@@ -155,7 +155,8 @@ impl Positions {
 /// `GET /api/v1/order` lists as data. `Last-Event-ID` goes on behind a position, and nothing is missed or
 /// told twice; without it, what ends from now on is told. With `standing=true` there is `event: standing`
 /// too, at most four times a second: all standing grants that have not ended, each as a position is listed,
-/// as far as it has run. It has no id, and is told anew to whoever goes on.
+/// as far as it has run; its own place comes with its end, `id` is the newest of its worker until then. The event
+/// has no id, and is told anew to whoever goes on.
 #[utoipa::path(get, path = "/api/v1/events/order", tag = "events", params(Watch,
     ("Last-Event-ID" = Option<String>, Header, description = "the id of the last event that was had")),
     extensions(("x-operation" = json!("events.read"))),
