@@ -16,9 +16,7 @@ enum { BLOCK = 256, CHAINS = 64, VARIANTS = 8, KERNELS = 4 };
 enum { BLOCKS = 128, LARGE_BLOCKS = 2816, FEWEST_BLOCKS = 8, ROUNDS = 20000 };
 static const uint64_t START = 0xCBF29CE484222325ull;
 
-// Elements with equal index modulo CHAINS have equal values until `finish`, so that the host can follow.
-static const char PTX[] =
-    ".version 7.0\n.target sm_80\n.address_size 64\n"
+// Where a thread's element is.
 #define PLACE                                                                              \
     "mov.u32 %r0, %ctaid.x;\nmov.u32 %r1, %ntid.x;\nmov.u32 %r2, %tid.x;\n"               \
     "mad.lo.u32 %r3, %r0, %r1, %r2;\nmul.wide.u32 %rd0, %r3, 4;\n"                        \
@@ -26,6 +24,10 @@ static const char PTX[] =
     "cvta.to.global.u64 %rd1, %rd1;\ncvta.to.global.u64 %rd2, %rd2;\n"                    \
     "add.u64 %rd1, %rd1, %rd0;\nadd.u64 %rd2, %rd2, %rd0;\n"
 #define REGISTERS ".reg .u32 %r<12>;\n.reg .u64 %rd<8>;\n.reg .f32 %f<4>;\n.reg .pred %p<2>;\n"
+
+// Elements with equal index modulo CHAINS have equal values until `finish`, so that the host can follow.
+static const char PTX[] =
+    ".version 7.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry begin(.param .u64 integers, .param .u64 floats, .param .u32 seed) {\n" REGISTERS PLACE
     "ld.param.u32 %r4, [seed];\n"
     "and.b32 %r5, %r2, 63;\n"

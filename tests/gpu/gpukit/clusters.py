@@ -9,8 +9,10 @@ import time
 
 from . import processes
 
-#: Settings of each cluster: one tenant, long kernels allowed, no page.
-USUAL = ("up.tenants=default", "worker.watchdog=60s", "up.controllers=0")
+#: Tenants of each cluster: programs find them there and need not make them.
+TENANTS = ("default", *(f"t{it}" for it in range(8)), "urgent", "other")
+#: Settings of each cluster: long kernels allowed, no page.
+USUAL = (f"up.tenants={','.join(TENANTS)}", "worker.watchdog=60s", "up.controllers=0")
 
 
 def base_environment(tools):

@@ -73,11 +73,11 @@ def run(command, limit_s, environment=None, folder=None, stdin=None):
         out, err = process.communicate(stdin, timeout=max(limit_s, 0.1))
         code = process.returncode
     except subprocess.TimeoutExpired:
-        process.kill()
+        kill(process)
         try:
             out, err = process.communicate(timeout=5)
         except subprocess.TimeoutExpired:
-            # A child of it holds the pipes; the step's end ends that child.
+            # A process that left the group holds the pipes; the step's end ends it.
             out, err = "", ""
         code = None
     except OSError as failed:
@@ -86,9 +86,18 @@ def run(command, limit_s, environment=None, folder=None, stdin=None):
 
 
 def start(command, environment=None, folder=None, **streams):
-    """Starts a program with pipes for what it writes, unless told otherwise."""
+    """Starts a program in a process group of its own, with pipes for what it writes unless told otherwise."""
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
-    return subprocess.Popen([str(it) for it in command], env=environment, cwd=folder, text=True, **options)
+    return subprocess.Popen([str(it) for it in command], env=environment, cwd=folder, text=True,
+                            process_group=0, **options)
+
+
+def kill(process):
+    """Ends a program and what it has started: `warploom run` has the program as its child."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
 
 
 def processor_s(process):
@@ -98,3 +107,23 @@ def processor_s(process):
     except OSError:
         return None
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def roles(state):
+    """The processes of a cluster by role: their commands name its state folder."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if any(state.encode() in it for it in words):
+                program = words[0].rpartition(b"/")[2]
+                if program == b"nats-server":
+                    found["broker"] = int(entry.name)
+                elif program == b"warploom":
+                    for who in (b"leader", b"worker"):
+                        if who in words[1:3]:
+                            found[who.decode()] = int(entry.name)
+    return found

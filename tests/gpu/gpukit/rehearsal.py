@@ -68,7 +68,9 @@ def _whole(options, out):
     overrun = json.loads((out / "overrun.json").read_text()) if (out / "overrun.json").exists() else []
     faults += [f"{it} took longer than its budget" for it in overrun]
     told = results.read(out / "results.jsonl")
-    faults += [f"{it['metric']} ({it['mode']}) was not measured: {it['reason']}" for it in told if it["again"]]
+    real = {it.name for it in Rows.load().rows if not it.rehearsed}
+    faults += [f"{it['metric']} ({it['mode']}) has no value: {it['reason']}" for it in told
+               if it["again"] or it["value"] is None and it["metric"] not in real]
     return told, faults
 
 

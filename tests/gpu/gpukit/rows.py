@@ -9,6 +9,8 @@ FILE = pathlib.Path(__file__).resolve().parents[1] / "rows.json"
 
 #: The group of modes in which programs are tenants of a Warploom cluster.
 OURS = "ours"
+#: Baselines that are no mode: the same mode without the others, and a copy of pinned memory.
+REFERENCES = ("alone", "pinned_copy")
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure. `budget_s` covers all of its modes; `better` is `higher` or `lower`."""
+    """One figure. `budget_s` covers all of its modes; `better` is `higher` or `lower`.
+
+    A row that is not `rehearsed` needs a GPU: in a rehearsal it may have a reason in place of a value.
+    """
 
     name: str
     phase: int
@@ -46,6 +51,7 @@ class Row:
     budget_s: float
     better: str
     goal: float | None = None
+    rehearsed: bool = True
 
 
 class Rows:
@@ -74,7 +80,7 @@ class Rows:
             if steps.get(row.step) != row.phase:
                 wrong.append(f"{row.name}: phase {row.phase} has no step {row.step}")
             for mode in (*row.modes, *([row.baseline] if row.baseline else [])):
-                if not self.expand(mode) and mode not in ("alone", "weights"):
+                if not self.expand(mode) and mode not in REFERENCES:
                     wrong.append(f"{row.name}: there is no mode {mode}")
             if row.better not in ("higher", "lower"):
                 wrong.append(f"{row.name}: better is {row.better}")

@@ -6,6 +6,7 @@ import queue
 import subprocess
 import threading
 
+from . import processes
 from .processes import Ended
 
 
@@ -69,7 +70,7 @@ class Server:
 
     def kill(self):
         """Ends the process at once."""
-        self.process.kill()
+        processes.kill(self.process)
 
     def stop(self, limit_s=5):
         """Asks the process to end; kills it if that takes too long."""

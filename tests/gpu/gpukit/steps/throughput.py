@@ -1,7 +1,6 @@
 """Throughput of N jobs of each kind against every baseline; fairness; device memory; what it costs the host."""
 
 import contextlib
-import pathlib
 import statistics
 import time
 
@@ -169,7 +168,7 @@ class Processors:
     @contextlib.contextmanager
     def during(self, mode):
         """Counts what each role uses meanwhile; only in modes of ours."""
-        roles = _roles(self.step.plan.states[mode]) if mode in self.step.ours() else {}
+        roles = processes.roles(self.step.plan.states[mode]) if mode in self.step.ours() else {}
         before = {who: processes.processor_s(it) for who, it in roles.items()}
         begun = time.monotonic()
         yield
@@ -184,23 +183,3 @@ class Processors:
         for who in ("worker", "leader", "broker"):
             for mode in self.step.modes_of(f"cpu_{who}_8"):
                 self.step.tell(f"cpu_{who}_8", mode, self.spent.get((who, mode), []))
-
-
-def _roles(state):
-    """The processes of a cluster by role: their commands name its state folder."""
-    found = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if any(state.encode() in it for it in words):
-                program = words[0].rpartition(b"/")[2]
-                if program == b"nats-server":
-                    found["broker"] = int(entry.name)
-                elif program == b"warploom":
-                    for who in (b"leader", b"worker"):
-                        if who in words[1:3]:
-                            found[who.decode()] = int(entry.name)
-    return found
