@@ -44,6 +44,11 @@ test:
 demo:
     .ci/run demo
 
+# the GPU kit: packed, and rehearsed without a GPU
+[group('what CI runs')]
+gpu:
+    .ci/run gpu
+
 # all that needs no tests run: format, links, layers, circles, and that everything compiles
 [group('daily')]
 check:

@@ -14,6 +14,8 @@ import pathlib
 import random
 import sys
 import time
+import types
+import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -36,6 +38,8 @@ def drawn(options):
     """The operations of the draw: a name and what runs it, which returns the bytes of the results."""
     if options.stand_in:
         return stand_ins(options)
+    # PyTorch's test module imports this for a base class that samples do not need.
+    sys.modules.setdefault("expecttest", types.SimpleNamespace(TestCase=unittest.TestCase))
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -61,7 +65,8 @@ def sampled(op, options, dtype):
         told = op(sample.input, *sample.args, **sample.kwargs)
         for it in _pytree.tree_leaves(told):
             if isinstance(it, torch.Tensor) and it.layout == torch.strided:
-                bits = it.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+                bits = it.detach().resolve_conj().resolve_neg().cpu().clone(
+                    memory_format=torch.contiguous_format).reshape(-1)
                 hashed.update(bits.view(torch.uint8).numpy().tobytes())
     if options.device == "cuda":
         torch.cuda.synchronize()

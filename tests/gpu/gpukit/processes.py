@@ -68,7 +68,10 @@ class Ran:
 def run(command, limit_s, environment=None, folder=None, stdin=None):
     """Runs a program to its end, at most so long."""
     begun = time.monotonic()
-    process = start(command, environment, folder, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL)
+    try:
+        process = start(command, environment, folder, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL)
+    except OSError as failed:
+        return Ran(127, "", str(failed), 0.0)
     try:
         out, err = process.communicate(stdin, timeout=max(limit_s, 0.1))
         code = process.returncode
@@ -80,8 +83,6 @@ def run(command, limit_s, environment=None, folder=None, stdin=None):
             # A process that left the group holds the pipes; the step's end ends it.
             out, err = "", ""
         code = None
-    except OSError as failed:
-        return Ran(127, "", str(failed), 0.0)
     return Ran(code, out or "", err or "", time.monotonic() - begun)
 
 
