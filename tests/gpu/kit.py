@@ -23,7 +23,7 @@ sys.dont_write_bytecode = True
 from gpukit import archive  # noqa: E402
 
 #: Programs in C, built here: what each needs beside driver.h.
-PROGRAMS = ("micro", "steady", "culprit", "hog", "weights")
+PROGRAMS = ("micro", "steady", "culprit", "hog", "weights", "costs")
 
 
 def arguments():

@@ -14,7 +14,7 @@ sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE / "servers"))
 
 import page  # noqa: E402
-from gpukit import archive, charts, mps, processes, results, rows, step  # noqa: E402
+from gpukit import archive, charts, mps, processes, recordings, results, rows, step  # noqa: E402
 
 
 def result(metric="wait_ratio", mode="bus", **more):
@@ -231,6 +231,33 @@ class ThePage(unittest.TestCase):
 
     def test_text_in_a_chart_is_escaped(self):
         self.assertIn("a &lt; b", charts.bars("a < b", [("x", [("y", 1.0)])], "light"))
+
+
+class TheRecordings(unittest.TestCase):
+    """What tests without a GPU stand on."""
+
+    def test_each_entry_has_its_source_and_says_if_it_is_an_estimate(self):
+        for recording in (recordings.costs(), recordings.driver()):
+            for name, it in recordings.entries(recording).items():
+                self.assertTrue(it["source"], name)
+                self.assertIsInstance(it["estimated"], bool, name)
+            estimates = any(it["estimated"] for it in recordings.entries(recording).values())
+            self.assertEqual(bool(recordings.resting(recording)), estimates)
+            self.assertTrue(estimates or recording["measured"])
+
+    def test_they_are_committed_as_they_are_written(self):
+        for name, recording in (("costs.json", recordings.costs()), ("driver.json", recordings.driver())):
+            self.assertEqual((HERE / name).read_text(), recordings.text(recording))
+
+    def test_a_measurement_takes_the_place_of_estimates(self):
+        line = {"call": "cuInit", "config": "", "ns": 1, "waits": False, "beside_ns": 2}
+        made = recordings.costs_from([json.dumps(line), "no line"], "G", "D", "2026-01-01")
+        self.assertEqual((made["measured"], len(made["calls"]), recordings.resting(made)), ("2026-01-01", 1, ""))
+        told = {"attributes": {"1": 5}, "limits": {}, "occupancies": {}, "errors": [{"call": "a", "code": 1, "name": "E"}]}
+        made = recordings.driver_from(told, "G", "D", "2026-01-01")
+        other = recordings.differences(recordings.driver(), made)
+        self.assertEqual(other["attributes 1"], (1024, 5))
+        self.assertEqual(recordings.differences(made, made), {})
 
 
 class TheServers(unittest.TestCase):

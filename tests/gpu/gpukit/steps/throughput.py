@@ -12,7 +12,7 @@ CLUSTERS = True
 
 KINDS = ("launch", "middle", "large", "decode")
 MIX = ("launch", "launch", "middle", "middle", "large", "large", "decode", "decode")
-WINDOW_S = 1.0
+WINDOW_S = 0.7
 
 
 def run(step):

@@ -12,8 +12,8 @@ from ..servers import Server
 CLUSTERS = True
 
 NEIGHBOURS = ("large", "train", "loader", "freer", "copier")
-#: Some 480 requests of a condition: the 99th percentile is the fifth worst.
-RATE, SECONDS = 60, 8.0
+#: Some 360 requests of a condition: the 99th percentile is the fourth worst.
+RATE, SECONDS = 60, 6.0
 QUANTILES = (("p99", 0.99), ("p50", 0.5), ("p95", 0.95), ("max", 1.0))
 
 
