@@ -22,8 +22,8 @@ sys.dont_write_bytecode = True
 
 from gpukit import archive  # noqa: E402
 
-#: Programs in C, built here: what each needs beside driver.h.
-PROGRAMS = ("micro", "steady", "culprit", "hog", "weights", "costs")
+#: Programs in C, built here, and the sources of each.
+PROGRAMS = {it: f"driver/{it}.c" for it in ("micro", "steady", "culprit", "hog", "weights", "costs")}
 
 
 def arguments():
@@ -60,10 +60,10 @@ def built(folder):
         files[name] = folder / name
         ran(["strip", "-o", files[name], path])
     files["nats-server"] = broker(release / "warploom", folder)
-    for name in PROGRAMS:
+    for name, parts in PROGRAMS.items():
         files[name] = folder / name
         ran(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{HERE / 'driver'}", "-o", files[name],
-             HERE / f"driver/{name}.c", "-ldl", "-lm", "-lpthread"])
+             *sorted(HERE.glob(parts)), "-ldl", "-lm", "-lpthread"])
     return files
 
 
