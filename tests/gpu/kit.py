@@ -24,6 +24,7 @@ from gpukit import archive  # noqa: E402
 
 #: Programs in C, built here, and the sources of each.
 PROGRAMS = {it: f"driver/{it}.c" for it in ("micro", "steady", "culprit", "hog", "weights", "costs")}
+PROGRAMS["features"] = "features/*.c"
 
 
 def arguments():

@@ -20,7 +20,10 @@ inline F driver_entry(const char *name) {
 }
 
 inline void encoded(const char *name, CUresult code) {
-  if (code != CUDA_SUCCESS) fail("%s: CUresult %d", name, (int)code);
+  if (code == CUDA_SUCCESS) return;
+  const char *text = nullptr;
+  driver_entry<PFN_cuGetErrorName_v6000>("cuGetErrorName")(code, &text);
+  fail("%s: %s", name, text ? text : "an unknown error");
 }
 
 // What describes a tiled map of up to three dimensions. Strides are bytes, of all dimensions but the first.
