@@ -59,8 +59,9 @@ int main() {
   if (waitpid(pid, &status, 0) != pid) fail("the child was lost");
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (code) {
-    size_t end = all.find_last_not_of('\n'), start = all.rfind('\n', end);
-    std::string last = end == std::string::npos ? "" : all.substr(start == std::string::npos ? 0 : start + 1, end - start);
+    while (!all.empty() && all.back() == '\n') all.pop_back();
+    // From behind the last line break, or from the start.
+    std::string last = all.substr(all.rfind('\n') + 1);
     if (code == 77) skip("%s", last.c_str());
     fail("the child ended with %d: %s", code, last.c_str());
   }

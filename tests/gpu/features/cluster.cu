@@ -56,7 +56,8 @@ static void compare(const char *what, int wide, int high, int x, int y) {
     const int *seen = rank + block * 3, wanted = column % x + row % y * x;
     if (seen[0] != wanted || seen[1] != x * y)
       fail("%s: block %d has rank %d of %d, not %d of %d", what, block, seen[0], seen[1], wanted, x * y);
-    if (seen[2] != x * y * THREADS) fail("%s: block %d counted %d threads, not %d", what, block, seen[2], x * y * THREADS);
+    if (seen[2] != x * y * THREADS)
+      fail("%s: block %d counted %d threads, not %d", what, block, seen[2], x * y * THREADS);
     for (int thread = 0; thread < THREADS; thread++) {
       int right = total * 1000 + x * y * thread, is = sum[block * THREADS + thread];
       if (is != right) fail("%s: block %d thread %d: the sum is %d, not %d", what, block, thread, is, right);

@@ -70,8 +70,8 @@ static std::vector<float2> transformed(int plan, const std::vector<float2> &in, 
   for (size_t i = 0; i < in.size(); i++) {
     float n = in.size();
     if (std::hypot(back[i].x / n - in[i].x, back[i].y / n - in[i].y) > 1e-4)
-      fail("%s: value %zu is %g%+gi after forward and back, not %g%+gi", what, i, back[i].x / n, back[i].y / n, in[i].x,
-           in[i].y);
+      fail("%s: value %zu is %g%+gi after forward and back, not %g%+gi", what, i, back[i].x / n, back[i].y / n,
+           in[i].x, in[i].y);
   }
   CHECK(cudaFree(from));
   CHECK(cudaFree(to));

@@ -23,7 +23,8 @@ static char *data(char *end, const char *name, const char *text) {
 
 void print(void) {
     static char text[2048], seen[4096];
-    char *end = text + sprintf(text, HEAD ".extern .func (.param .b32 done) vprintf (.param .b64 f, .param .b64 a);\n");
+    char *end = text;
+    end += sprintf(end, HEAD ".extern .func (.param .b32 done) vprintf (.param .b64 f, .param .b64 a);\n");
     end = data(end, "line", "thread %d has %.2f\n");
     sprintf(end,
             ".visible .entry say() {\n"

@@ -50,7 +50,8 @@ void cluster(void) {
 // One thread: a barrier, a copy, a wait of at most three seconds, and the box word by word to `out`; then `late`.
 #define LOADER(NAME, MAP, MAP_IS, COPY)                                                                      \
     ".visible .entry " NAME "(" MAP ", .param .u64 out, .param .u32 bytes, .param .u32 x, .param .u32 y) {\n" \
-    "  .reg .u64 %m, %o, %a, %b; .reg .u32 %bar, %box, %n, %x, %y, %i, %v, %z; .reg .u16 %fx, %fy; .reg .pred %p;\n" \
+    "  .reg .u64 %m, %o, %a, %b; .reg .u32 %bar, %box, %n, %x, %y, %i, %v, %z;\n"                            \
+    "  .reg .u16 %fx, %fy; .reg .pred %p;\n"                                                                \
     "  .shared .align 128 .b8 box[4096]; .shared .align 8 .b64 bar;\n"                                       \
     "  ld.param.u64 %o, [out]; ld.param.u32 %n, [bytes]; ld.param.u32 %x, [x]; ld.param.u32 %y, [y];\n"      \
     "  mov.u32 %bar, bar; mov.u32 %box, box; mov.u32 %z, 0; mov.u16 %fx, 2; mov.u16 %fy, 0;\n"               \
@@ -69,8 +70,9 @@ void cluster(void) {
 
 #define IN_PARAMETERS ".param .align 64 .b8 map[128]"
 #define FROM_PARAMETERS "  mov.b64 %m, map; cvta.param.u64 %m, %m;\n"
-#define BOX_COPY \
-    "  cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%box], [%m, {%x, %y}], [%bar];\n"
+#define BOX_COPY                                                                        \
+    "  cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes" \
+    " [%box], [%m, {%x, %y}], [%bar];\n"
 
 static const char *LOADERS =
     ".version 8.3\n.target sm_90\n.address_size 64\n" LOADER("tile", IN_PARAMETERS, FROM_PARAMETERS, BOX_COPY)
@@ -175,13 +177,17 @@ static char *product_text(void) {
                    "  ld.param.u64 %%a, [a]; ld.param.u64 %%b, [b]; ld.param.u64 %%o, [out]; mov.u32 %%t, %%tid.x;\n"
                    "  mul.wide.u32 %%w, %%t, 16; add.u64 %%a, %%a, %%w; add.u64 %%b, %%b, %%w;\n"
                    "  mov.u32 %%s, left; mad.lo.u32 %%s, %%t, 16, %%s;\n"
-                   "  ld.global.v4.u32 {%%v0, %%v1, %%v2, %%v3}, [%%a]; st.shared.v4.u32 [%%s], {%%v0, %%v1, %%v2, %%v3};\n"
+                   "  ld.global.v4.u32 {%%v0, %%v1, %%v2, %%v3}, [%%a];\n"
+                   "  st.shared.v4.u32 [%%s], {%%v0, %%v1, %%v2, %%v3};\n"
                    "  mov.u32 %%s, right; mad.lo.u32 %%s, %%t, 16, %%s;\n"
-                   "  ld.global.v4.u32 {%%v0, %%v1, %%v2, %%v3}, [%%b]; st.shared.v4.u32 [%%s], {%%v0, %%v1, %%v2, %%v3};\n"
+                   "  ld.global.v4.u32 {%%v0, %%v1, %%v2, %%v3}, [%%b];\n"
+                   "  st.shared.v4.u32 [%%s], {%%v0, %%v1, %%v2, %%v3};\n"
                    "  fence.proxy.async.shared::cta; bar.sync 0;\n"
                    // Address, 128 bytes between cores along k, 256 along the rows, all in units of 16.
-                   "  mov.u32 %%s, left; shr.u32 %%s, %%s, 4; cvt.u64.u32 %%da, %%s; or.b64 %%da, %%da, 0x1000080000;\n"
-                   "  mov.u32 %%s, right; shr.u32 %%s, %%s, 4; cvt.u64.u32 %%db, %%s; or.b64 %%db, %%db, 0x1000080000;\n"
+                   "  mov.u32 %%s, left; shr.u32 %%s, %%s, 4; cvt.u64.u32 %%da, %%s;\n"
+                   "  or.b64 %%da, %%da, 0x1000080000;\n"
+                   "  mov.u32 %%s, right; shr.u32 %%s, %%s, 4; cvt.u64.u32 %%db, %%s;\n"
+                   "  or.b64 %%db, %%db, 0x1000080000;\n"
                    "  setp.ne.u32 %%p, %%t, %%t;\n");
     for (int i = 0; i < 32; i++) end += sprintf(end, "  mov.f32 %%f%d, 0f00000000;\n", i);
     end += sprintf(end, "  wgmma.fence.sync.aligned;\n  wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {");

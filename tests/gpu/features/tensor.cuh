@@ -80,13 +80,17 @@ __device__ inline bool barrier_wait(uint64_t *barrier, uint32_t parity) {
 template <int RANK>
 __device__ inline void load_box(void *to, const CUtensorMap *map, int3 at, uint64_t *barrier) {
   if constexpr (RANK == 2)
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
-                     "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(at.x), "r"(at.y)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4}], [%2];" ::"r"(shared_address(to)),
+        "l"(map), "r"(shared_address(barrier)), "r"(at.x), "r"(at.y)
+        : "memory");
   else
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::
-                     "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(at.x), "r"(at.y), "r"(at.z)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared_address(to)),
+        "l"(map), "r"(shared_address(barrier)), "r"(at.x), "r"(at.y), "r"(at.z)
+        : "memory");
 }
 
 // Starts the store and waits until its writes are done. The caller has fenced and met before.

@@ -27,7 +27,8 @@ __global__ void load_columns(const __grid_constant__ CUtensorMap map, int4 first
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
         " [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(shared_address(column)),
-        "l"(&map), "r"(shared_address(&barrier)), "r"(first.x), "r"(first.y), "r"(first.z), "r"(first.w), "h"(x), "h"(y)
+        "l"(&map), "r"(shared_address(&barrier)), "r"(first.x), "r"(first.y), "r"(first.z), "r"(first.w), "h"(x),
+        "h"(y)
         : "memory");
   }
   if (!barrier_wait(&barrier, 0)) {
@@ -48,8 +49,8 @@ static CUtensorMap encode(const Window &it, void *address) {
   const cuuint32_t steps[4] = {1, (cuuint32_t)it.stride, (cuuint32_t)it.stride, 1};
   CUtensorMap map;
   encoded("cuTensorMapEncodeIm2col",
-          call(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, address, dims, strides, lower, upper, it.channels, PIXELS, steps,
-               CU_TENSOR_MAP_INTERLEAVE_NONE, it.swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+          call(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, address, dims, strides, lower, upper, it.channels, PIXELS,
+               steps, CU_TENSOR_MAP_INTERLEAVE_NONE, it.swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }

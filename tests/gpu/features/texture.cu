@@ -70,7 +70,8 @@ static void floats() {
       fail("linear filter at (%g, %g): %g, not %g", points[i].x, points[i].y, seen[i], right);
   }
   // Once around in both directions.
-  for (int i = 0; i < POINTS; i++) points[i] = make_float2(1 + (i % WIDE + 0.5f) / WIDE, (i % HIGH + 0.5f) / HIGH - 1);
+  for (int i = 0; i < POINTS; i++)
+    points[i] = make_float2(1 + (i % WIDE + 0.5f) / WIDE, (i % HIGH + 0.5f) / HIGH - 1);
   read(texture(array, cudaFilterModePoint, cudaAddressModeWrap, true, cudaReadModeElementType), points, seen);
   for (int i = 0; i < POINTS; i++) {
     float right = i % WIDE * 2.0f + i % HIGH * 100.0f;
