@@ -23,7 +23,7 @@ sys.dont_write_bytecode = True
 from gpukit import archive  # noqa: E402
 
 #: Programs in C, built here, and the sources of each.
-PROGRAMS = {it: f"driver/{it}.c" for it in ("micro", "steady", "culprit", "hog", "weights", "costs")}
+PROGRAMS = {it: f"driver/{it}.c" for it in ("micro", "steady", "culprit", "hog", "weights", "probe")}
 PROGRAMS["features"] = "features/*.c"
 
 

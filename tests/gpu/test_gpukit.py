@@ -14,7 +14,8 @@ sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE / "servers"))
 
 import page  # noqa: E402
-from gpukit import archive, charts, mps, processes, recordings, results, rows, step  # noqa: E402
+import recordings  # noqa: E402
+from gpukit import archive, charts, mps, processes, results, rows, step  # noqa: E402
 
 
 def result(metric="wait_ratio", mode="bus", **more):
@@ -236,28 +237,29 @@ class ThePage(unittest.TestCase):
 class TheRecordings(unittest.TestCase):
     """What tests without a GPU stand on."""
 
-    def test_each_entry_has_its_source_and_says_if_it_is_an_estimate(self):
+    def test_they_have_the_form_the_sources_and_the_keys_of_the_probe(self):
+        self.assertEqual(recordings.wrong(), [])
         for recording in (recordings.costs(), recordings.driver()):
-            for name, it in recordings.entries(recording).items():
-                self.assertTrue(it["source"], name)
-                self.assertIsInstance(it["estimated"], bool, name)
-            estimates = any(it["estimated"] for it in recordings.entries(recording).values())
-            self.assertEqual(bool(recordings.resting(recording)), estimates)
-            self.assertTrue(estimates or recording["measured"])
-
-    def test_they_are_committed_as_they_are_written(self):
-        for name, recording in (("costs.json", recordings.costs()), ("driver.json", recordings.driver())):
-            self.assertEqual((HERE / name).read_text(), recordings.text(recording))
+            self.assertEqual(bool(recordings.resting(recording)), bool(recordings.estimated(recording)))
 
     def test_a_measurement_takes_the_place_of_estimates(self):
-        line = {"call": "cuInit", "config": "", "ns": 1, "waits": False, "beside_ns": 2}
+        line = {"call": "cuInit", "config": "", "ns": 1, "waits": False, "beside_ns": 2, "beside_max_ns": 3}
         made = recordings.costs_from([json.dumps(line), "no line"], "G", "D", "2026-01-01")
         self.assertEqual((made["measured"], len(made["calls"]), recordings.resting(made)), ("2026-01-01", 1, ""))
-        told = {"attributes": {"1": 5}, "limits": {}, "occupancies": {}, "errors": [{"call": "a", "code": 1, "name": "E"}]}
-        made = recordings.driver_from(told, "G", "D", "2026-01-01")
-        other = recordings.differences(recordings.driver(), made)
-        self.assertEqual(other["attributes 1"], (1024, 5))
-        self.assertEqual(recordings.differences(made, made), {})
+        told = {"name": "G", "driver_version": 13000, "total_memory": 1, "attributes": {"1": 5}, "limits": {},
+                "function_attributes": {}, "occupancies": [], "errors": [{"call": "a", "code": 1, "name": "E"}]}
+        made = recordings.driver_from(told, release="D", date="2026-01-01")
+        other = {tuple(it["key"]): it for it in recordings.differences(recordings.driver(), made)}
+        self.assertEqual((other["attributes", "1"]["recorded"], other["attributes", "1"]["measured"]),
+                         ({"value": 1024}, {"value": 5}))
+        self.assertEqual(recordings.differences(made, made), [])
+
+    def test_what_the_driver_refuses_keeps_its_estimate(self):
+        before = recordings.costs()
+        line = {**before["calls"][0], "ns": None, "waits": None, "beside_ns": None, "reason": "cuX: refused"}
+        kept = recordings.costs_from([line], "G", "D", "2026-01-01")["calls"][0]
+        self.assertEqual((kept["ns"], kept["estimated"]), (before["calls"][0]["ns"], True))
+        self.assertIn("not measured: cuX: refused", kept["source"])
 
 
 class TheServers(unittest.TestCase):

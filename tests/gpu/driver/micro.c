@@ -1,447 +1,171 @@
 // What one program sees of a GPU: waits, launches, kernels, events, copies, allocations, modules, graphs.
 //
-//     micro SECTION [SCALE]     one JSON object a line: {"name", "value", "unit"}
-//     micro --list              the sections
+//     micro SECTION... [--scale F] [--bytes-limit N]     one JSON object a line: {"name", "value", "unit"}
+//     micro --list                                       the figures of all sections
 //
-// A figure is the median of some rounds. SCALE below 1 shortens kernels, counts and the largest copies: a
-// rehearsal on the CPU worker uses 0.02. Exit code 3: bytes came back wrong.
-#include "driver.h"
+// A figure is the median of some rounds. A scale below 1 shortens counts, kernels and the largest copies: a
+// rehearsal on the CPU worker uses 0.02. A figure that the driver refuses has the value null and a reason.
+// Sections run in a child process: if it dies, the next sections run in another. Exit code 3: a byte came back wrong.
+#include "children.h"
+#include "micro_calls.h"
+#include "micro_copies.h"
 
-#include <pthread.h>
+#define COPY(kind, bits, size, bytes, count, least, most)                                                        \
+    {kind, "h2d_" kind "_" size, "GB/s", copy_rate, bytes, count, bits, least, most, fill_copy, check_copy},     \
+    {kind, "d2h_" kind "_" size, "GB/s", copy_rate, bytes, count, bits + 1, least, most, fill_copy, check_copy}
 
-static double scale = 1;
+#define COPIES(kind, bits)                                                                                      \
+    COPY(kind, bits, "4k", 1 << 12, 20, 3, 7), COPY(kind, bits, "64k", 1 << 16, 20, 3, 7),                       \
+    COPY(kind, bits, "1m", 1 << 20, 4, 3, 7), COPY(kind, bits, "16m", 1 << 24, 1, 3, 7),                         \
+    COPY(kind, bits, "256m", 1 << 28, 1, 2, 5), COPY(kind, bits, "1g", 1 << 30, 1, 1, 1)
 
-static const char *KERNELS =
-    ".version 7.0\n.target sm_80\n.address_size 64\n"
-    ".visible .entry nothing() { ret; }\n"
-    ".visible .entry busy(.param .u64 out, .param .u32 count) {\n"
-    "  .reg .u64 %o; .reg .u32 %n, %i, %t, %b, %d; .reg .f32 %x; .reg .pred %p;\n"
-    "  ld.param.u64 %o, [out]; ld.param.u32 %n, [count];\n"
-    "  mov.u32 %t, %tid.x; mov.u32 %b, %ctaid.x; mov.u32 %d, %ntid.x; mad.lo.u32 %t, %b, %d, %t;\n"
-    "  cvt.rn.f32.u32 %x, %t; mov.u32 %i, 0;\n"
-    "again: setp.ge.u32 %p, %i, %n; @%p bra done;\n"
-    "  fma.rn.f32 %x, %x, 0f3F7FBE77, 0f3F800000; add.u32 %i, %i, 1; bra again;\n"
-    "done: setp.ne.u32 %p, %t, 0; @%p bra end; st.global.f32 [%o], %x;\n"
-    "end: ret;\n}\n";
+// 5,000 multiply-adds took 13 us on an H100 (docs/evidence/gpu/2026-11-26.md), of which some 3 us are the launch.
+static const struct figure FIGURES[] = {
+    {"wait", "wait_us", "us", one_wait, 0, 0, 0, 3, 7, NULL, NULL},
+    {"wait", "wait_stream_us", "us", one_wait, 1, 0, 0, 3, 7, NULL, NULL},
+    {"wait", "d2h_4b_us", "us", one_wait, 2, 0, 0, 3, 7, NULL, NULL},
+    {"launches", "launches_1", "1/s", launch_rate, 1, 0, 0, 3, 5, NULL, NULL},
+    {"launches", "launches_2", "1/s", launch_rate, 2, 0, 0, 3, 5, NULL, NULL},
+    {"launches", "launches_4", "1/s", launch_rate, 4, 0, 0, 3, 5, NULL, NULL},
+    {"launches", "launches_8", "1/s", launch_rate, 8, 0, 0, 3, 5, NULL, NULL},
+    {"launches", "launch_call_ns", "ns", launch_call, 500, 0, 0, 3, 7, NULL, NULL},
+    {"kernels", "kernels_1000_5us_ms", "ms", kernels_in_row, 1000, 1200, 0, 3, 5, NULL, NULL},
+    {"kernels", "kernels_1000_13us_ms", "ms", kernels_in_row, 1000, 5000, 0, 3, 5, NULL, NULL},
+    {"kernels", "kernels_1000_50us_ms", "ms", kernels_in_row, 1000, 21600, 0, 3, 5, NULL, NULL},
+    {"kernels", "kernels_200_200us_ms", "ms", kernels_in_row, 200, 88800, 0, 3, 5, NULL, NULL},
+    {"events", "event_record_ns", "ns", event_record, 0, 0, 0, 3, 7, make_events, NULL},
+    {"events", "event_elapsed_us", "us", event_elapsed, 0, 0, 0, 3, 7, make_events, NULL},
+    {"events", "event_query_us", "us", event_query, 0, 0, 0, 3, 7, make_events, NULL},
+    COPIES("pinned", 2),
+    COPIES("pageable", 0),
+    {"d2d", "d2d_256m", "GB/s", device_copy_rate, 1 << 28, 8, 0, 3, 7, two_buffers, check_device_copy},
+    {"overlap", "overlap_h2d", "ratio", overlap, 1 << 26, 88800, 0, 3, 5, balance, NULL},
+    {"overlap", "overlap_d2h", "ratio", overlap, 1 << 26, 88800, 1, 3, 5, balance, NULL},
+    {"alloc", "alloc_free_us", "us", allocation, 0, 0, 0, 3, 7, NULL, NULL},
+    {"alloc", "alloc_async_us", "us", allocation, 1, 0, 0, 3, 7, NULL, NULL},
+    {"alloc", "alloc_host_us", "us", allocation, 2, 0, 0, 3, 7, NULL, NULL},
+    {"modules", "module_load_small_ms", "ms", module_load, 1, 0, 0, 3, 7, NULL, NULL},
+    {"modules", "module_load_large_ms", "ms", module_load, 300, 0, 0, 1, 3, NULL, NULL},
+    {"graphs", "graph_100_us", "us", replay, 100, 0, 0, 3, 7, capture, drop_graph},
+    {"graphs", "graph_1000_us", "us", replay, 1000, 0, 0, 3, 7, capture, drop_graph},
+};
+#define COUNT ((int)(sizeof FIGURES / sizeof FIGURES[0]))
 
-static CUhandle nothing, busy;
-static CUdeviceptr word;
+// Other words for sections.
+static const char *const ALIASES[][2] = {{"waits", "wait"},     {"allocations", "alloc"}, {"copies", "pinned"},
+                                         {"copies", "pageable"}, {"copies", "d2d"}};
 
-static void say(const char *name, double value, const char *unit) {
-    printf("{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"}\n", name, value, unit);
+// What parent and child share: which figures are wanted, and which were told.
+static struct shared {
+    volatile char wanted[sizeof FIGURES / sizeof FIGURES[0]], told[sizeof FIGURES / sizeof FIGURES[0]];
+} *shared;
+
+static void tell(int at, const double *value, const char *why) {
+    const struct figure *it = &FIGURES[at];
+    if (value)
+        printf("{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"}\n", it->name, *value, it->unit);
+    else
+        printf("{\"name\": \"%s\", \"value\": null, \"unit\": \"%s\", \"reason\": \"%s\"}\n", it->name, it->unit, why);
     fflush(stdout);
+    shared->told[at] = 1;
 }
 
-// A count, shortened by the scale.
-static int counted(int full, int least) {
-    int count = (int)(full * scale);
-    return count < least ? least : count;
+// --- the child
+
+static double measured(const struct figure *it) {
+    double all[8], begun = now();
+    int count = 0;
+    if (it->before) it->before(it);
+    do
+        all[count++] = it->round(it);
+    while (count < it->most && (count < it->least || now() - begun < PATIENCE));
+    if (it->after) it->after(it);
+    return median_of(all, count);
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-// The median of five rounds of a measurement.
-static double median(double (*one)(void *), void *with) {
-    double all[5];
-    for (int i = 0; i < 5; i++) all[i] = one(with);
-    qsort(all, 5, sizeof all[0], ascending);
-    return all[2];
-}
-
-static void start_busy(int trips, unsigned blocks, CUhandle stream) {
-    uint32_t count = counted(trips, 1);
-    void *arguments[] = {&word, &count};
-    driver_launch(busy, blocks, 256, stream, arguments);
-}
-
-// --- waits
-
-static double one_wait(void *with) {
-    int rounds = counted(500, 20);
-    double begun = now();
-    for (int i = 0; i < rounds; i++) {
-        driver_launch(nothing, 1, 1, NULL, NULL);
-        if (with)
-            CU(cuStreamSynchronize, (CUhandle)NULL);
-        else
-            CU(cuCtxSynchronize);
-    }
-    return (now() - begun) / rounds * 1e6;
-}
-
-static double one_word_back(void *with) {
-    (void)with;
-    int rounds = counted(300, 20), back;
-    double begun = now();
-    for (int i = 0; i < rounds; i++) CU(cuMemcpyDtoH_v2, &back, word, (size_t)4);
-    return (now() - begun) / rounds * 1e6;
-}
-
-static void waits(void) {
-    say("wait_us", median(one_wait, NULL), "us");
-    say("wait_stream_us", median(one_wait, &scale), "us");
-    say("d2h_4b_us", median(one_word_back, NULL), "us");
-}
-
-// --- launches
-
-static CUhandle context;
-static pthread_barrier_t gate;
-
-static void *launcher(void *with) {
-    int count = *(int *)with;
-    CUhandle stream;
-    CU(cuCtxSetCurrent, context);
-    CU(cuStreamCreate, &stream, 1u);
-    pthread_barrier_wait(&gate);
-    for (int i = 0; i < count; i++) driver_launch(nothing, 1, 1, stream, NULL);
-    CU(cuStreamSynchronize, stream);
-    pthread_barrier_wait(&gate);
-    CU(cuStreamDestroy_v2, stream);
-    return NULL;
-}
-
-static double launch_rate(void *with) {
-    int threads = *(int *)with, count = counted(10000, 400) / threads;
-    pthread_t all[8];
-    pthread_barrier_init(&gate, NULL, threads + 1);
-    for (int i = 0; i < threads; i++) pthread_create(&all[i], NULL, launcher, &count);
-    pthread_barrier_wait(&gate);
-    double begun = now();
-    pthread_barrier_wait(&gate);
-    double took = now() - begun;
-    for (int i = 0; i < threads; i++) pthread_join(all[i], NULL);
-    pthread_barrier_destroy(&gate);
-    return threads * count / took;
-}
-
-static double one_call(void *with) {
-    (void)with;
-    int rounds = counted(500, 50);
-    double begun = now();
-    for (int i = 0; i < rounds; i++) driver_launch(nothing, 1, 1, NULL, NULL);
-    double took = now() - begun;
-    CU(cuCtxSynchronize);
-    return took / rounds * 1e9;
-}
-
-static void launches(void) {
-    for (int threads = 1; threads <= 8; threads *= 2) {
-        char name[32];
-        snprintf(name, sizeof name, "launches_%d", threads);
-        say(name, median(launch_rate, &threads), "1/s");
-    }
-    say("launch_call_ns", median(one_call, NULL), "ns");
-}
-
-// --- kernels in a row
-
-struct row {
-    int count, trips;
-};
-
-static double one_row(void *with) {
-    struct row *row = with;
-    int count = counted(row->count, 20);
-    double begun = now();
-    for (int i = 0; i < count; i++) start_busy(row->trips, scale < 1 ? 4 : 132, NULL);
-    CU(cuCtxSynchronize);
-    return (now() - begun) * 1e3;
-}
-
-static void kernels(void) {
-    // 5,000 trips took 13 us on an H100 (docs/evidence/gpu.md).
-    struct row rows[] = {{1000, 1900}, {1000, 5000}, {1000, 19200}, {200, 77000}};
-    const char *names[] = {"kernels_1000_5us_ms", "kernels_1000_13us_ms", "kernels_1000_50us_ms",
-                           "kernels_200_200us_ms"};
-    for (int i = 0; i < 4; i++) say(names[i], median(one_row, &rows[i]), "ms");
-}
-
-// --- events
-
-static double one_record(void *with) {
-    int rounds = counted(500, 20);
-    double begun = now();
-    for (int i = 0; i < rounds; i++) CU(cuEventRecord, (CUhandle)with, (CUhandle)NULL);
-    double took = now() - begun;
-    CU(cuCtxSynchronize);
-    return took / rounds * 1e9;
-}
-
-static double one_elapsed(void *with) {
-    CUhandle *pair = with;
-    int rounds = counted(200, 10);
-    float between;
-    double begun = now();
-    for (int i = 0; i < rounds; i++) {
-        CU(cuEventRecord, pair[0], (CUhandle)NULL);
-        driver_launch(nothing, 1, 1, NULL, NULL);
-        CU(cuEventRecord, pair[1], (CUhandle)NULL);
-        CU(cuEventSynchronize, pair[1]);
-        CU(cuEventElapsedTime, &between, pair[0], pair[1]);
-    }
-    return (now() - begun) / rounds * 1e6;
-}
-
-// The time from a kernel's start until a loop of queries sees its end.
-static double one_query(void *with) {
-    int rounds = counted(200, 10);
-    double begun = now();
-    for (int i = 0; i < rounds; i++) {
-        driver_launch(nothing, 1, 1, NULL, NULL);
-        CU(cuEventRecord, (CUhandle)with, (CUhandle)NULL);
-        int code;
-        while ((code = TRY(cuEventQuery, (CUhandle)with)) == 600)
-            ;
-        if (code) driver_failed(__FILE__, __LINE__, "cuEventQuery", code);
-    }
-    return (now() - begun) / rounds * 1e6;
-}
-
-static void events(void) {
-    CUhandle pair[2];
-    for (int i = 0; i < 2; i++) CU(cuEventCreate, &pair[i], 0u);
-    say("event_record_ns", median(one_record, pair[0]), "ns");
-    say("event_elapsed_us", median(one_elapsed, pair), "us");
-    say("event_query_us", median(one_query, pair[0]), "us");
-}
-
-// --- copies
-
-struct copy {
-    char *host;
-    CUdeviceptr device;
-    size_t bytes;
-    int back, pinned;
-};
-
-static double one_copy(void *with) {
-    struct copy *it = with;
-    int rounds = it->bytes >= 1 << 24 ? 1 : it->bytes >= 1 << 20 ? 4 : 20;
-    double begun = now();
-    for (int i = 0; i < rounds; i++) {
-        if (it->pinned && it->back)
-            CU(cuMemcpyDtoHAsync_v2, it->host, it->device, it->bytes, (CUhandle)NULL);
-        else if (it->pinned)
-            CU(cuMemcpyHtoDAsync_v2, it->device, it->host, it->bytes, (CUhandle)NULL);
-        else if (it->back)
-            CU(cuMemcpyDtoH_v2, it->host, it->device, it->bytes);
-        else
-            CU(cuMemcpyHtoD_v2, it->device, it->host, it->bytes);
-        CU(cuCtxSynchronize);
-    }
-    return it->bytes * (double)rounds / (now() - begun) / 1e9;
-}
-
-static uint64_t pattern(uint64_t at, uint64_t seed) {
-    uint64_t x = (at + 1) * 0x9E3779B97F4A7C15u ^ seed * 0xBF58476D1CE4E5B9u;
-    return x ^ x >> 29;
-}
-
-static void fill(char *host, size_t bytes, uint64_t seed) {
-    uint64_t *words = (uint64_t *)host;
-    for (size_t i = 0; i < bytes / 8; i++) words[i] = pattern(i, seed);
-}
-
-static void check(char *host, size_t bytes, uint64_t seed) {
-    uint64_t *words = (uint64_t *)host;
-    for (size_t i = 0; i < bytes / 8; i++)
-        if (words[i] != pattern(i, seed)) {
-            fprintf(stderr, "byte %zu of a copy of %zu came back wrong\n", i * 8, bytes);
-            exit(3);
-        }
-}
-
-static void copies_of(int pinned) {
-    const char *names[] = {"4k", "64k", "1m", "16m", "256m", "1g"};
-    size_t sizes[] = {1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28, 1 << 30};
-    size_t largest = 1 << 30;
-    if (scale < 1) largest = 1 << 21;
-    struct copy it = {.pinned = pinned};
-    if (pinned)
-        CU(cuMemHostAlloc, (void **)&it.host, largest, 0u);
-    else if (!(it.host = malloc(largest)))
+static void open_device(void) {
+    context = driver_open();
+    if (ATTEMPT()) {
+        fprintf(stderr, "micro: %s\n", reason);
         exit(1);
-    CU(cuMemAlloc_v2, &it.device, largest);
-    for (int i = 0; i < 6; i++) {
-        it.bytes = sizes[i] < largest ? sizes[i] : largest;
-        char name[48];
-        fill(it.host, it.bytes, i + 1);
-        it.back = 0;
-        double in = i == 5 ? one_copy(&it) : median(one_copy, &it);
-        memset(it.host, 0, it.bytes);
-        it.back = 1;
-        double out = i == 5 ? one_copy(&it) : median(one_copy, &it);
-        check(it.host, it.bytes, i + 1);
-        const char *kind = pinned ? "pinned" : "pageable";
-        snprintf(name, sizeof name, "h2d_%s_%s", kind, names[i]);
-        say(name, in, "GB/s");
-        snprintf(name, sizeof name, "d2h_%s_%s", kind, names[i]);
-        say(name, out, "GB/s");
     }
+    CUhandle module = loaded(KERNELS);
+    nothing = function_of(module, "nothing");
+    busy = function_of(module, "busy");
+    DO(cuMemAlloc_v2, &word, (size_t)256);
+    start_nothing(NULL);
+    start_busy(8, NULL);
+    DO(cuCtxSynchronize);
 }
 
-static void pinned(void) { copies_of(1); }
-static void pageable(void) { copies_of(0); }
-
-// --- a copy beside a kernel
-
-static void overlap(void) {
-    size_t bytes = scale < 1 ? 1 << 20 : 1 << 26;
-    char *host;
-    CUdeviceptr device;
-    CUhandle copying, computing;
-    CU(cuMemHostAlloc, (void **)&host, bytes, 0u);
-    CU(cuMemAlloc_v2, &device, bytes);
-    CU(cuStreamCreate, &copying, 1u);
-    CU(cuStreamCreate, &computing, 1u);
-    for (int back = 0; back < 2; back++) {
-        double times[3] = {0, 0, 0};
-        // Which: 1 the copy alone, 2 the kernels alone, 3 both.
-        for (int round = 0; round < 4; round++)
-            for (int which = 1; which <= 3; which++) {
-                double begun = now();
-                if (which & 2)
-                    for (int i = 0; i < 8; i++) start_busy(77000, scale < 1 ? 4 : 132, computing);
-                if (which & 1) {
-                    if (back)
-                        CU(cuMemcpyDtoHAsync_v2, host, device, bytes, copying);
-                    else
-                        CU(cuMemcpyHtoDAsync_v2, device, host, bytes, copying);
-                }
-                CU(cuCtxSynchronize);
-                if (round) times[which - 1] += now() - begun;
-            }
-        double larger = times[0] > times[1] ? times[0] : times[1];
-        say(back ? "overlap_d2h" : "overlap_h2d", times[2] / larger, "ratio");
-    }
-}
-
-// --- allocations
-
-static double one_alloc(void *with) {
-    int rounds = counted(100, 5), which = *(int *)with;
-    CUdeviceptr device;
-    void *host;
-    double begun = now();
-    for (int i = 0; i < rounds; i++) {
-        if (which == 0) {
-            CU(cuMemAlloc_v2, &device, (size_t)1 << 20);
-            CU(cuMemFree_v2, device);
-        } else if (which == 1) {
-            CU(cuMemAllocAsync, &device, (size_t)1 << 20, (CUhandle)NULL);
-            CU(cuMemFreeAsync, device, (CUhandle)NULL);
+static void run_figures(int from) {
+    open_device();
+    for (volatile int at = from; at < COUNT; at++) {
+        if (!shared->wanted[at] || shared->told[at]) continue;
+        if (at && strcmp(FIGURES[at].section, FIGURES[at - 1].section)) drop_buffers();
+        child_begins(at);
+        if (!ATTEMPT()) {
+            double value = measured(&FIGURES[at]);
+            tell(at, &value, NULL);
         } else {
-            CU(cuMemHostAlloc, &host, (size_t)1 << 20, 0u);
-            CU(cuMemFreeHost, host);
+            tell(at, NULL, reason);
+            if (CODE(cuCtxSynchronize)) exit(CHILD_LOST);
         }
     }
-    CU(cuCtxSynchronize);
-    return (now() - begun) / rounds * 1e6;
+    alarm(0);
+    drop_buffers();
+    exit(0);
 }
 
-static void allocations(void) {
-    const char *names[] = {"alloc_free_us", "alloc_async_us", "alloc_host_us"};
-    for (int i = 0; i < 3; i++) say(names[i], median(one_alloc, &i), "us");
+// --- the parent
+
+// Gives up what is left of the section in which a child ended; the place of the next section.
+static int give_up_section(int at, const char *why) {
+    const char *section = FIGURES[at].section;
+    for (; at < COUNT && !strcmp(FIGURES[at].section, section); at++)
+        if (shared->wanted[at] && !shared->told[at]) tell(at, NULL, why);
+    return at;
 }
 
-// --- modules
-
-// PTX with so many functions, which no cache has seen: the constants are new each time.
-static double one_load(void *with) {
-    int functions = *(int *)with;
-    static uint32_t fresh;
-    if (!fresh) fresh = (uint32_t)(now() * 1e6) ^ (uint32_t)getpid() << 16;
-    char *text = malloc(200 + functions * 320), *end = text;
-    end += sprintf(end, ".version 7.0\n.target sm_80\n.address_size 64\n");
-    for (int i = 0; i < functions; i++)
-        end += sprintf(end,
-                       ".visible .entry f%d(.param .u64 out) { .reg .u64 %%o; .reg .u32 %%x;\n"
-                       " ld.param.u64 %%o, [out]; mov.u32 %%x, %%tid.x; mad.lo.u32 %%x, %%x, %u, %u;\n"
-                       " st.global.u32 [%%o], %%x; ret; }\n",
-                       i, fresh + i, fresh ^ i);
-    CUhandle module;
-    double begun = now();
-    CU(cuModuleLoadData, &module, text);
-    CUhandle function;
-    CU(cuModuleGetFunction, &function, module, "f0");
-    void *arguments[] = {&word};
-    driver_launch(function, 1, 1, NULL, arguments);
-    CU(cuCtxSynchronize);
-    double took = now() - begun;
-    CU(cuModuleUnload, module);
-    fresh += functions;
-    free(text);
-    return took * 1e3;
+static int want(const char *section) {
+    int found = 0;
+    for (unsigned i = 0; i < sizeof ALIASES / sizeof ALIASES[0]; i++)
+        if (!strcmp(section, ALIASES[i][0])) found |= want(ALIASES[i][1]);
+    for (int at = 0; at < COUNT; at++)
+        if (!strcmp(section, "all") || !strcmp(section, FIGURES[at].section)) found = shared->wanted[at] = 1;
+    return found;
 }
 
-static void modules(void) {
-    int small = 1, large = counted(300, 20);
-    say("module_load_small_ms", median(one_load, &small), "ms");
-    // Once: the caller repeats the program, and a load of so much takes seconds.
-    say("module_load_large_ms", one_load(&large), "ms");
+static int usage(const char *why) {
+    fprintf(stderr, "micro: %s; micro SECTION... [--scale F] [--bytes-limit N], or micro --list\n", why);
+    return 2;
 }
-
-// --- graphs
-
-struct replay {
-    CUhandle graph, stream;
-};
-
-static double one_replay(void *with) {
-    struct replay *it = with;
-    int rounds = counted(20, 5);
-    double begun = now();
-    for (int i = 0; i < rounds; i++) {
-        CU(cuGraphLaunch, it->graph, it->stream);
-        CU(cuStreamSynchronize, it->stream);
-    }
-    return (now() - begun) / rounds * 1e6;
-}
-
-static void graphs(void) {
-    int sizes[] = {100, 1000};
-    for (int i = 0; i < 2; i++) {
-        struct replay it;
-        CUhandle graph;
-        char name[32];
-        CU(cuStreamCreate, &it.stream, 1u);
-        CU(cuStreamBeginCapture_v2, it.stream, 2u);
-        for (int n = 0; n < sizes[i]; n++) driver_launch(nothing, 1, 1, it.stream, NULL);
-        CU(cuStreamEndCapture, it.stream, &graph);
-        CU(cuGraphInstantiateWithFlags, &it.graph, graph, (unsigned long long)0);
-        snprintf(name, sizeof name, "graph_%d_us", sizes[i]);
-        say(name, median(one_replay, &it), "us");
-    }
-}
-
-static const struct {
-    const char *name;
-    void (*run)(void);
-} SECTIONS[] = {{"waits", waits},     {"launches", launches}, {"kernels", kernels},
-                {"events", events},   {"pinned", pinned},     {"pageable", pageable},
-                {"overlap", overlap}, {"allocations", allocations}, {"modules", modules},
-                {"graphs", graphs}};
 
 int main(int count, char **words) {
-    if (count > 2) scale = atof(words[2]);
-    for (unsigned i = 0; count > 1 && i < sizeof SECTIONS / sizeof SECTIONS[0]; i++) {
-        if (!strcmp(words[1], "--list")) puts(SECTIONS[i].name);
-        if (strcmp(words[1], SECTIONS[i].name)) continue;
-        context = driver_open();
-        CUhandle module;
-        CU(cuModuleLoadData, &module, KERNELS);
-        CU(cuModuleGetFunction, &nothing, module, "nothing");
-        CU(cuModuleGetFunction, &busy, module, "busy");
-        CU(cuMemAlloc_v2, &word, (size_t)256);
-        driver_launch(nothing, 1, 1, NULL, NULL);
-        start_busy(1, 1, NULL);
-        CU(cuCtxSynchronize);
-        SECTIONS[i].run();
-        return 0;
+    shared = shared_memory(sizeof *shared);
+    int sections = 0;
+    for (int i = 1; i < count; i++) {
+        char *end;
+        double number = strtod(words[i], &end);
+        if (!strcmp(words[i], "--list")) {
+            for (int at = 0; at < COUNT; at++)
+                printf("{\"section\": \"%s\", \"name\": \"%s\", \"unit\": \"%s\"}\n", FIGURES[at].section,
+                       FIGURES[at].name, FIGURES[at].unit);
+            return 0;
+        }
+        if (!strcmp(words[i], "--scale") && i + 1 < count)
+            scale = atof(words[++i]);
+        else if (!strcmp(words[i], "--bytes-limit") && i + 1 < count)
+            bytes_limit = strtoull(words[++i], NULL, 10);
+        else if (end != words[i] && !*end)
+            // A bare number is the scale.
+            scale = number;
+        else if (want(words[i]))
+            sections++;
+        else
+            return usage("no such section");
     }
-    return count > 1 && !strcmp(words[1], "--list") ? 0 : 2;
+    if (!sections) return usage("no section");
+    if (!(scale > 0 && scale <= 1)) return usage("the scale is above 0 and at most 1");
+    return run_in_children(COUNT, run_figures, give_up_section);
 }
