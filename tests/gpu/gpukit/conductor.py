@@ -130,7 +130,7 @@ class Conductor:
             code = self.child.wait(max(until - time.monotonic(), 0.1))
             why = f"the step ended with {code}" if code else None
         except subprocess.TimeoutExpired:
-            why = f"the step was ended at its deadline"
+            why = "the step was ended at its deadline"
             self.overrun.append(step.name)
         finally:
             processes.end_session(self.child.pid)

@@ -151,7 +151,7 @@ class Server:
                 os._exit(3)
             if ends:
                 break
-        # A driver that hangs in its own exit handlers holds nobody up.
+        # A driver that hangs in its exit handlers does not delay the session.
         watchdog = threading.Timer(10, os._exit, (0,))
         watchdog.daemon = True
         watchdog.start()

@@ -62,7 +62,7 @@ class Processes:
     def urgent_alone(self):
         """Latencies of the requests with nothing beside, in milliseconds."""
         self.urgent.ask(_limit(self.step, 120), do="prepare", jobs=["urgent"])
-        return self.urgent.ask(_limit(self.step, 60), **_requests(self.step))["latency_ms"]
+        return _latencies(self.urgent.ask(_limit(self.step, 60), **_requests(self.step)))
 
     def neighbour_alone(self, name):
         """Steps a second of the neighbour with nothing beside."""
@@ -75,7 +75,7 @@ class Processes:
         asked = _requests(self.step)
         self.other.send({"do": "run", "seconds": asked["seconds"], "at": asked["at"]})
         self.urgent.send(asked)
-        latencies = self.urgent.answer(_limit(self.step, 90))["latency_ms"]
+        latencies = _latencies(self.urgent.answer(_limit(self.step, 90)))
         told = self.other.answer(_limit(self.step, 60))
         return latencies, told["steps"][0] / told["seconds"][0]
 
@@ -96,7 +96,12 @@ class Threads(Processes):
     def both(self, neighbour):
         self.urgent.ask(_limit(self.step, 120), do="prepare", jobs=["urgent", neighbour])
         told = self.urgent.ask(_limit(self.step, 90), **_requests(self.step))
-        return told["latency_ms"], told["steps"][0] / told["seconds"][0]
+        return _latencies(told), told["steps"][0] / told["seconds"][0]
+
+
+def _latencies(told):
+    """Latencies of all requests: one that was not served in time has no end."""
+    return told["latency_ms"] + [math.inf] * told.get("unserved", 0)
 
 
 def _requests(step):
