@@ -417,7 +417,10 @@ impl Handler<LeaderMessage> for Leader {
                 self.on_event(Event::Connected, ctx);
             }
             LeaderMessage::Connected(false) => self.on_event(Event::Disconnected, ctx),
-            LeaderMessage::Closed(name) => self.on_event(Event::ConnectionClosed(&name), ctx),
+            LeaderMessage::Closed(name, author) => {
+                let (name, author) = (&name, &author);
+                self.on_event(Event::ConnectionClosed { name, author }, ctx);
+            }
             LeaderMessage::Lease(answer) => {
                 self.feel(answer, ctx);
                 let event = match answer {

@@ -7,10 +7,11 @@ use std::rc::Rc;
 use actix::dev::SendError;
 use actix::{Addr, Recipient};
 use async_nats::{Message, Subscriber};
-use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
+use bus_schemas::subject::{Author, LeaderSubject, Subjects, ToLeader, Users};
 use bus_schemas::{SessionId, Tenant};
 use futures_util::StreamExt as _;
 
+use super::Events;
 use super::messages::LeaderMessage;
 use super::queue::{self, KernelQueue};
 use super::tenant::{self, Asked};
@@ -138,13 +139,14 @@ pub(super) async fn receive(mut source: Subscriber, router: Rc<Router>) {
     }
 }
 
-/// Sends the leader the names of connections that the broker closed. Without a system account there
-/// is nothing to receive, and heartbeats alone serve.
+/// Sends the leader the names of connections that the broker closed, and whose they were. Without a
+/// system account there is nothing to receive, and heartbeats alone serve.
 pub(super) async fn disconnects(
     settings: BusSettings,
-    subject: String,
+    events: Events,
     leader: Recipient<LeaderMessage>,
 ) {
+    let Events { subject, users, .. } = events;
     let client = match connect(&settings).await {
         Ok((client, _links)) => client,
         Err(error) => {
@@ -160,17 +162,23 @@ pub(super) async fn disconnects(
         }
     };
     while let Some(message) = source.next().await {
-        if let Some(name) = closed_name(&message.payload) {
-            // Not sent again.
-            if leader.send(LeaderMessage::Closed(name)).await.is_err() {
-                return;
-            }
+        let Some((name, author)) = closed(&message.payload, &users) else {
+            continue;
+        };
+        // Not sent again.
+        if leader
+            .send(LeaderMessage::Closed(name, author))
+            .await
+            .is_err()
+        {
+            return;
         }
     }
 }
 
-/// The connection's name in a disconnect event.
-fn closed_name(payload: &[u8]) -> Option<String> {
+/// The connection's name in a disconnect event, and the owner of its login. The name is its maker's
+/// choice; the user is the broker's word.
+fn closed(payload: &[u8], users: &Users) -> Option<(String, Author)> {
     #[derive(serde::Deserialize)]
     struct Event {
         client: Client,
@@ -178,7 +186,32 @@ fn closed_name(payload: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Client {
         name: Option<String>,
+        user: Option<String>,
     }
     let event: Event = serde_json::from_slice(payload).ok()?;
-    event.client.name
+    let author = users.author(event.client.user.as_deref());
+    Some((event.client.name?, author))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_connection_is_known_by_its_login() {
+        let users = Users::new(Some("cluster".into()));
+        let event = |client: &str| closed(format!("{{\"client\":{client}}}").as_bytes(), &users);
+        let name = "worker-07".to_owned();
+        let own = event(r#"{"name":"worker-07","user":"cluster","acc":"WL"}"#);
+        assert_eq!(own, Some((name.clone(), Author::Cluster)));
+        let tenant = event(r#"{"name":"worker-07","user":"tenant-chat"}"#);
+        let chat = Author::Tenant("chat".parse().unwrap());
+        assert_eq!(tenant, Some((name.clone(), chat)));
+        assert_eq!(
+            event(r#"{"name":"worker-07"}"#),
+            Some((name, Author::Unknown))
+        );
+        assert_eq!(event(r#"{"user":"cluster"}"#), None);
+        assert_eq!(closed(b"{", &users), None);
+    }
 }

@@ -2,7 +2,7 @@
 
 use actix::Message;
 use async_nats::Subject;
-use bus_schemas::subject::LeaderSubject;
+use bus_schemas::subject::{Author, LeaderSubject};
 use bus_schemas::{CostRun, Epoch, Incarnation, OpNumber, SessionId, StoreStatus};
 use bytes::Bytes;
 use scheduler_leader_core::StateSnapshot;
@@ -30,8 +30,8 @@ pub(super) enum LeaderMessage {
     },
     /// Our connection is up, or down.
     Connected(bool),
-    /// The broker closed a connection of this name.
-    Closed(String),
+    /// The broker closed a connection of this name, made with this one's login.
+    Closed(String, Author),
     /// The store answered.
     Lease(Answer),
     /// The state bucket, as it is now.

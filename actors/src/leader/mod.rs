@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use actix::Addr;
 use async_nats::{Client, Subscriber, jetstream};
-use bus_schemas::subject::{ConnectionName, Subjects};
+use bus_schemas::subject::{ConnectionName, Subjects, Users};
 use bus_schemas::{LeaderId, Tenant};
 use futures_util::StreamExt;
 use scheduler_leader_core::Config;
@@ -60,6 +60,8 @@ pub struct Events {
     pub login: (String, String),
     /// `$SYS.ACCOUNT.<account>.DISCONNECT`.
     pub subject: String,
+    /// Whose the users are that it names.
+    pub users: Users,
 }
 
 impl std::fmt::Debug for Events {
@@ -155,14 +157,14 @@ pub async fn serve(
     tasks.look_after(storage, subjects, &record, &router, &leader);
     if let Some(events) = settings.events {
         let login = BusSettings {
-            login: Some(events.login),
+            login: Some(events.login.clone()),
             name: format!("{}-events", bus.name),
             inbox: "_INBOX".into(),
             patience: None,
             ..bus
         };
         let leader = leader.clone().recipient();
-        tasks.spawn(gateway::disconnects(login, events.subject, leader));
+        tasks.spawn(gateway::disconnects(login, events, leader));
     }
     tracing::info!(leader = %id, %cluster, "candidate");
     send(&leader, LeaderMessage::Connected(true)).await?;

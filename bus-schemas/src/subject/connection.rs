@@ -1,6 +1,77 @@
-//! Names of connections.
+//! Names of connections, and the logins behind them.
 
-use crate::id::{IdError, Incarnation};
+use crate::id::{IdError, Incarnation, Tenant};
+
+/// What the user of a tenant's login begins with; the tenant's name follows.
+const TENANT_USER: &str = "tenant-";
+
+/// The user of a tenant's login, where Warploom names it.
+#[must_use]
+pub fn tenant_user(tenant: &Tenant) -> String {
+    format!("{TENANT_USER}{tenant}")
+}
+
+/// Owner of the login that a connection was made with, as the broker tells it. A connection's name is
+/// its maker's choice; this is not.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Author {
+    /// The cluster's own user: leaders, workers, operators.
+    Cluster,
+    /// A tenant.
+    Tenant(Tenant),
+    /// A user that the cluster knows nothing of.
+    Unknown,
+}
+
+impl Author {
+    /// Whether it may speak for a tenant's sessions.
+    #[must_use]
+    pub fn speaks_for(&self, tenant: &Tenant) -> bool {
+        match self {
+            Self::Cluster => true,
+            Self::Tenant(own) => own == tenant,
+            Self::Unknown => false,
+        }
+    }
+}
+
+/// The users of a broker, by whose they are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Users {
+    cluster: Option<String>,
+    tenants: std::collections::BTreeMap<String, Tenant>,
+}
+
+impl Users {
+    /// Of a broker where leaders and workers connect as `cluster`; `None` where it wants no login.
+    #[must_use]
+    pub fn new(cluster: Option<String>) -> Self {
+        let tenants = std::collections::BTreeMap::new();
+        Self { cluster, tenants }
+    }
+
+    /// Also knows a tenant's user that is not named as [`tenant_user`] says.
+    #[must_use]
+    pub fn with_tenant(mut self, user: String, tenant: Tenant) -> Self {
+        self.tenants.insert(user, tenant);
+        self
+    }
+
+    /// Owner of the login that the broker says a connection was made with.
+    #[must_use]
+    pub fn author(&self, user: Option<&str>) -> Author {
+        let user = user.filter(|user| !user.is_empty());
+        if user == self.cluster.as_deref() {
+            return Author::Cluster;
+        }
+        let Some(user) = user else {
+            return Author::Unknown;
+        };
+        let named = || user.strip_prefix(TENANT_USER)?.parse().ok();
+        let tenant = self.tenants.get(user).cloned().or_else(named);
+        tenant.map_or(Author::Unknown, Author::Tenant)
+    }
+}
 
 /// Names of connections, as the broker's disconnect events tell them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,5 +116,31 @@ mod tests {
             assert_eq!(name.to_string().parse(), Ok(name));
         }
         assert!("client-x".parse::<ConnectionName>().is_err());
+    }
+
+    #[test]
+    fn a_user_is_the_clusters_a_tenants_or_unknown() {
+        let tenant: Tenant = "chat".parse().unwrap();
+        let foreign: Tenant = "train".parse().unwrap();
+        let users = Users::new(Some("cluster".into())).with_tenant("bob".into(), foreign.clone());
+        assert_eq!(users.author(Some("cluster")), Author::Cluster);
+        let chat = users.author(Some(&tenant_user(&tenant)));
+        assert_eq!(chat, Author::Tenant(tenant.clone()));
+        assert_eq!(users.author(Some("bob")), Author::Tenant(foreign.clone()));
+        for user in [
+            None,
+            Some(""),
+            Some("tenant-"),
+            Some("tenant-a.b"),
+            Some("root"),
+        ] {
+            assert_eq!(users.author(user), Author::Unknown, "{user:?}");
+        }
+        assert!(chat.speaks_for(&tenant) && !chat.speaks_for(&foreign));
+        assert!(Author::Cluster.speaks_for(&foreign) && !Author::Unknown.speaks_for(&foreign));
+        // A broker that wants no login names no user.
+        let open = Users::new(None);
+        assert_eq!(open.author(None), Author::Cluster);
+        assert_eq!(open.author(Some("somebody")), Author::Unknown);
     }
 }

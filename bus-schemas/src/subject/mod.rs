@@ -9,7 +9,7 @@ mod parse;
 
 use crate::id::{Epoch, Incarnation, SessionId, Tenant};
 
-pub use connection::ConnectionName;
+pub use connection::{Author, ConnectionName, Users, tenant_user};
 pub use parse::{LeaderSubject, WorkerSubject};
 
 /// The subjects of one cluster. The name obeys a tenant's rules.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bus_schemas::Tenant;
-use bus_schemas::subject::Subjects;
+use bus_schemas::subject::{Subjects, Users, tenant_user};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result, files};
@@ -131,11 +131,11 @@ impl Credentials {
 
     /// Adds a tenant with a random password; a tenant that is there keeps its own.
     pub fn add_tenant(&mut self, tenant: &str) -> Result<TenantLogin> {
-        tenant_name(tenant)?;
+        let user = tenant_user(&tenant_name(tenant)?);
         if let Some(login) = self.tenant(tenant) {
             return Ok(login.clone());
         }
-        let login = Login::random(format!("tenant-{tenant}"))?;
+        let login = Login::random(user)?;
         let login = TenantLogin {
             tenant: tenant.to_owned(),
             login,
@@ -177,6 +177,14 @@ impl Credentials {
     /// The prefix a tenant's client must use for its reply inboxes; it may hear no other.
     pub fn tenant_inbox(&self, tenant: &str) -> Result<String> {
         Ok(self.subjects()?.tenant_inbox(&tenant_name(tenant)?))
+    }
+
+    /// Whose the users are that the broker's events name.
+    pub fn users(&self) -> Result<Users> {
+        let own = self.cluster_user.as_ref().map(|login| login.user.clone());
+        self.tenants.iter().try_fold(Users::new(own), |users, it| {
+            Ok(users.with_tenant(it.login.user.clone(), tenant_name(&it.tenant)?))
+        })
     }
 
     /// The subject on which the system user hears that a client of the cluster has gone.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream;
+use bus_schemas::subject::ConnectionName;
 use bus_schemas::{
     Epoch, Incarnation, LeaderBeat, LeaderId, Refusal, Seal, SealReply, TenantSettings,
     WIRE_VERSION, WorkerBeat, decode, encode,
@@ -47,6 +48,38 @@ fn a_dead_leader_is_followed() {
             candidates.push(Candidate::start(&cluster, next, true));
             beat = successor;
         }
+    });
+}
+
+#[test]
+fn a_tenant_that_calls_itself_the_leader_deposes_nobody() {
+    let cluster = TestCluster::with(&["mallory"], |_| {});
+    block_on(async {
+        let (mut watcher, mut candidates, beat) = led(&cluster, 3, true).await;
+        tokio::time::sleep(HEARD).await;
+        let credentials = cluster.credentials();
+        let system = credentials.system_user.clone().expect("it has one");
+        let options = async_nats::ConnectOptions::with_user_and_password;
+        let system = options(system.user, system.password);
+        let system = system.connect(&credentials.url).await.unwrap();
+        let closed = system.subscribe(credentials.disconnect_subject()).await;
+        let mut closed = closed.unwrap();
+        system.flush().await.unwrap();
+        let login = credentials.tenant("mallory").unwrap().login.clone();
+        for _ in 0..20 {
+            let name = ConnectionName::Leader(beat.leader).to_string();
+            let tenant = options(login.user.clone(), login.password.clone());
+            drop(tenant.name(name).connect(&credentials.url).await.unwrap());
+            closed.next().await.expect("the broker tells of it");
+        }
+        // Who is deposed is followed within milliseconds.
+        for _ in 0..40 {
+            let next = watcher.beat(|_| true).await;
+            assert_eq!((next.epoch, next.leader), (beat.epoch, beat.leader));
+        }
+        take(&mut candidates, beat.leader).end(false);
+        let successor = watcher.beat(|next| next.epoch > beat.epoch).await;
+        assert_eq!(successor.epoch, beat.epoch + 1);
     });
 }
 

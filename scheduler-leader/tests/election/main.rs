@@ -56,6 +56,7 @@ impl Candidate {
                 .map(|user| Events {
                     login: login(user),
                     subject: credentials.disconnect_subject(),
+                    users: credentials.users().unwrap(),
                 });
             let killed = Arc::new(AtomicBool::new(false));
             let system = actix::System::new();

@@ -87,11 +87,13 @@ pub fn leader(args: &LeaderArgs, settings: &Settings) -> Result<()> {
     let mut leader = LeaderSettings::new(&credentials.url, cluster);
     let disconnects = credentials.disconnect_subject();
     let login = |login: broker::Login| (login.user, login.password);
+    let users = credentials.users()?;
     leader.bus.login = credentials.cluster_user.map(login);
     leader.bus.patience = Some(settings.duration("role.deadline")?);
     leader.events = credentials.system_user.map(|user| Events {
         login: login(user),
         subject: disconnects,
+        users,
     });
     leader.id = args.id;
     let nanos = |key: &str| anyhow::Ok(settings.duration(key)?.as_nanos() as u64);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use bus_schemas::subject::{ConnectionName, Subjects};
+use bus_schemas::subject::{Author, ConnectionName, Subjects};
 use bus_schemas::{ClusterSettings, Epoch, LeaderId, Tenant, TenantSettings};
 use scheduler_leader_core::{
     Action, Config, Event, LeaderNode as Core, Lease, Placement, Profile, StateSnapshot, TermEnd,
@@ -92,7 +92,7 @@ impl LeaderProcess {
         for pattern in self.core.subscriptions() {
             io.subscribe(pattern);
         }
-        io.name = Some(ConnectionName::Leader(self.id).to_string().into());
+        io.connect(ConnectionName::Leader(self.id).to_string(), Author::Cluster);
         self.event(io, Event::Connected);
         self.poll(io);
     }
@@ -333,7 +333,10 @@ impl Node for LeaderProcess {
                 self.connected = false;
                 self.event(io, Event::Disconnected);
             }
-            NodeInput::Closed(name) => self.event(io, Event::ConnectionClosed(&name)),
+            NodeInput::Closed(closed) => {
+                let (name, author) = (closed.name.as_str(), &closed.author);
+                self.event(io, Event::ConnectionClosed { name, author });
+            }
             NodeInput::Store(token, reply) => self.stored(io, token, reply),
             NodeInput::Lease(reply) => self.lease(io, reply),
             NodeInput::Placement(reply) => self.stored(io, READ_PLACEMENT, reply),

@@ -27,7 +27,7 @@ pub use cluster::{Cluster, ClusterOptions, Factory, Timing, Undo};
 pub use fact::{ClientFact, Fact, LeaderFact, WorkerFact};
 pub use leader::LeaderProcess;
 pub use network::{Jitter, Lossy, Mishap, Network, NodeId, Packet, Ways};
-pub use node::{Io, Node, NodeEffect, NodeInput, NodeRole, Slot};
+pub use node::{Connection, Io, Node, NodeEffect, NodeInput, NodeRole, Slot};
 pub use observer::ClusterObserver;
 pub use print::{fingerprint, mix};
 pub use random::Random;

@@ -3,11 +3,22 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use bus_schemas::subject::Author;
+
 use crate::fact::Fact;
 use crate::network::Mishap;
 use crate::network::Packet;
 use crate::store::{StoreReply, StoreRequest};
 use crate::{Nanos, Random};
+
+/// A connection, as the broker tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// Its name, which its maker chose.
+    pub name: String,
+    /// The owner of the login that it was made with.
+    pub author: Author,
+}
 
 /// What a node is told.
 #[derive(Debug, Clone)]
@@ -22,8 +33,8 @@ pub enum NodeInput {
     Later(u64),
     /// Its connection was lost, or is back.
     Connection(bool),
-    /// The broker says: the connection of this name was closed.
-    Closed(Rc<str>),
+    /// The broker says: this connection was closed.
+    Closed(Rc<Connection>),
     /// An answer of the store to the request with this token.
     Store(u64, StoreReply),
     /// The lease has changed: its entry as it is now.
@@ -81,8 +92,8 @@ pub struct Io {
     pub effects: Vec<NodeEffect>,
     /// When the node wants [`NodeInput::Wake`]; a new value replaces the old.
     pub wake: Option<Nanos>,
-    /// The name of its connection, as the broker tells it when it closes.
-    pub name: Option<Rc<str>>,
+    /// Its connection, as the broker tells it when it closes.
+    pub connection: Option<Rc<Connection>>,
 }
 
 impl Io {
@@ -93,8 +104,13 @@ impl Io {
             now,
             effects: Vec::new(),
             wake,
-            name: None,
+            connection: None,
         }
+    }
+
+    /// Connects under a name, with a login.
+    pub fn connect(&mut self, name: String, author: Author) {
+        self.connection = Some(Rc::new(Connection { name, author }));
     }
 
     /// Publishes a message.
@@ -178,7 +194,7 @@ pub struct Slot {
     /// How often a process was started or ended here.
     pub life: u32,
     pub(crate) paused: bool,
-    pub(crate) name: Option<Rc<str>>,
+    pub(crate) connection: Option<Rc<Connection>>,
     pub(crate) wake: Option<Nanos>,
     pub(crate) held: VecDeque<NodeInput>,
     // What it published while its connection was away; sent once it is back, as NATS clients do.
@@ -200,7 +216,7 @@ impl Slot {
             node: None,
             life: 0,
             paused: false,
-            name: None,
+            connection: None,
             wake: None,
             held: VecDeque::new(),
             buffer: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bus_schemas::subject::LeaderSubject;
+use bus_schemas::subject::{Author, LeaderSubject};
 use bus_schemas::{
     ClusterSettings, CostRun, Epoch, Failure, Incarnation, LeaderId, OpNumber, SessionId,
     StoreStatus, Tenant, TenantSettings,
@@ -93,8 +93,13 @@ pub enum Event<'a> {
     Connected,
     /// Our own connection is down.
     Disconnected,
-    /// The broker says a connection of this name was closed.
-    ConnectionClosed(&'a str),
+    /// The broker says that a connection was closed.
+    ConnectionClosed {
+        /// Its name, which its maker chose.
+        name: &'a str,
+        /// The owner of the login that it was made with.
+        author: &'a Author,
+    },
     /// The lease as it is now: the answer to [`Action::ReadLease`], or unasked from a watch.
     LeaseRead {
         /// The value, if there is one.

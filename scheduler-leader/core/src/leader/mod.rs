@@ -31,7 +31,7 @@ pub(crate) use record::Block;
 pub use record::Gap;
 pub(crate) use record_times::{InputTimes, read_times};
 
-use bus_schemas::subject::{ConnectionName, LeaderSubject, Subjects};
+use bus_schemas::subject::{Author, ConnectionName, LeaderSubject, Subjects};
 use bus_schemas::{
     Attainment, Epoch, Incarnation, InputNumber, LeaderBeat, LeaderId, Refusal, StoreStatus,
     Tenant, TenantSettings, WorkerBeat, decode, invariant,
@@ -101,7 +101,9 @@ impl Leader {
         match event {
             Event::Connected => self.connected(now, actions),
             Event::Disconnected => self.disconnected(),
-            Event::ConnectionClosed(name) => self.connection_closed(now, name, actions),
+            Event::ConnectionClosed { name, author } => {
+                self.connection_closed(now, name, author, actions);
+            }
             Event::LeaseRead { lease, revision } => {
                 self.stored_at.get_or_insert(now);
                 let ours = self.ours();
@@ -300,17 +302,29 @@ impl Leader {
         }
     }
 
-    fn connection_closed(&mut self, now: Nanos, name: &str, actions: &mut Vec<Action>) {
-        match name.parse() {
-            Ok(ConnectionName::Leader(id)) => self.election.closed(now, id, &self.config),
-            Ok(ConnectionName::Worker(worker)) => self.term_with(now, actions, |term, cx| {
-                term.worker_closed(worker, cx);
+    /// A name says who was connected only where the login is that one's to use.
+    fn connection_closed(
+        &mut self,
+        now: Nanos,
+        name: &str,
+        author: &Author,
+        actions: &mut Vec<Action>,
+    ) {
+        match (author, name.parse()) {
+            (Author::Cluster, Ok(ConnectionName::Leader(id))) => {
+                self.election.closed(now, id, &self.config);
+            }
+            (Author::Cluster, Ok(ConnectionName::Worker(worker))) => {
+                self.term_with(now, actions, |term, cx| {
+                    term.worker_closed(worker, cx);
+                    None
+                });
+            }
+            (Author::Cluster | Author::Tenant(_), _) => self.term_with(now, actions, |term, cx| {
+                term.clients.connection_closed(name, author, cx);
                 None
             }),
-            Err(_) => self.term_with(now, actions, |term, cx| {
-                term.clients.connection_closed(name, cx);
-                None
-            }),
+            (Author::Unknown, _) => {}
         }
     }
 

@@ -7,7 +7,7 @@ use bus_schemas::{
 };
 use scheduler_leader_core::{Event, StateSnapshot};
 
-use crate::world::{World, tenant};
+use crate::world::{World, closed, tenant};
 
 impl World {
     pub(crate) fn ask_devices(&mut self, nonce: u64, devices: u32) {
@@ -147,7 +147,7 @@ fn a_device_that_took_its_session_and_is_lost_takes_the_others_with_it() {
     assert_eq!(open_sessions(&world), 1);
     let lost = world.workers.remove(0);
     let name = ConnectionName::Worker(lost.incarnation).to_string();
-    world.tell(0, Event::ConnectionClosed(&name));
+    world.tell(0, closed(&name));
     world.deliver();
     let failure = world.answers.last().unwrap().failure.clone().unwrap();
     assert_eq!(failure.code, Code::NoWorker);
@@ -216,7 +216,7 @@ fn what_a_client_asked_for_before_it_died_is_given_to_nobody() {
     world.pass(250);
     world.ask_devices(50, 2);
     world.pass(100);
-    world.tell(0, Event::ConnectionClosed("client-1"));
+    world.tell(0, closed("client-1"));
     world.workers.push(late);
     world.pass(500);
     assert_eq!((open_sessions(&world), world.answers.len()), (0, 0));

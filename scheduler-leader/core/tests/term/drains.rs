@@ -7,7 +7,7 @@ use bus_schemas::{
 use scheduler_leader_core::replay::Fate;
 use scheduler_leader_core::{Event, Placement, StateSnapshot};
 
-use crate::world::{World, opened, tenant};
+use crate::world::{World, closed, opened, tenant};
 
 impl World {
     pub(crate) fn drain(&mut self, incarnation: Incarnation, draining: bool) {
@@ -90,7 +90,7 @@ fn a_drained_worker_keeps_its_sessions_gets_no_others_and_leaves_behind_them() {
     // Gone, it is forgotten: another start of it is another worker.
     world.tell(
         standby,
-        Event::ConnectionClosed(&ConnectionName::Worker(drained).to_string()),
+        closed(&ConnectionName::Worker(drained).to_string()),
     );
     world.pass(300);
     assert!(world.stored.placement.lost.contains(&drained));
@@ -210,7 +210,7 @@ fn a_worker_that_announced_its_leaving_hears_so_once_that_is_recorded_and_is_not
     world.workers[index].leaves = false;
     let gone = world.workers.remove(index);
     let name = ConnectionName::Worker(gone.incarnation).to_string();
-    world.tell(0, Event::ConnectionClosed(&name));
+    world.tell(0, closed(&name));
     world.pass(300);
     let replayed = world.replay().unwrap();
     let mut tails = replayed.tails.iter();

@@ -9,7 +9,7 @@ use scheduler_leader_core::replay::{Fate, ReplayError, Replayed, Tail, replay};
 use scheduler_leader_core::{Config, Event, LeaderNode};
 
 use crate::worker::Worker;
-use crate::world::{World, launches, opened, tenant};
+use crate::world::{World, closed, launches, opened, tenant};
 
 /// A world at work whose worker with the session is gone, as its leader last knew it.
 fn bereft(leaders: u64) -> (World, Worker) {
@@ -32,7 +32,7 @@ fn bereft(leaders: u64) -> (World, Worker) {
 fn declare(world: &mut World, lost: &Worker) {
     let name = ConnectionName::Worker(lost.incarnation).to_string();
     for at in 0..world.nodes.len() {
-        world.tell(at, scheduler_leader_core::Event::ConnectionClosed(&name));
+        world.tell(at, closed(&name));
     }
     world.pass(300);
 }

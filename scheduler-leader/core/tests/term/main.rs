@@ -15,12 +15,12 @@ mod suspended;
 mod worker;
 mod world;
 
-use bus_schemas::subject::ToLeader;
-use bus_schemas::{WIRE_VERSION, encode};
+use bus_schemas::subject::{Author, ConnectionName, ToLeader};
+use bus_schemas::{Tenant, WIRE_VERSION, encode};
 use scheduler_leader_core::replay::ReplayError;
 use scheduler_leader_core::{Event, TermEnd};
 use worker::Worker;
-use world::{MS, World, opened, tenant};
+use world::{MS, World, closed, closed_by, opened, tenant};
 
 #[test]
 fn a_session_runs_and_its_record_replays() {
@@ -146,7 +146,7 @@ fn what_a_dead_client_had_on_its_way_does_not_keep_its_session() {
         each.sum()
     };
     let mut world = opened(1);
-    world.tell(0, Event::ConnectionClosed("client-1"));
+    world.tell(0, closed("client-1"));
     world.submit(10);
     world.pass(9_500);
     assert_eq!(sessions(&world), 1, "it may come back");
@@ -154,11 +154,56 @@ fn what_a_dead_client_had_on_its_way_does_not_keep_its_session() {
     assert_eq!(sessions(&world), 0, "10 s behind the end of its connection");
     // One that does come back is heard later than that.
     let mut world = opened(1);
-    world.tell(0, Event::ConnectionClosed("client-1"));
+    world.tell(0, closed("client-1"));
     world.pass(600);
     world.submit(10);
     world.pass(11_000);
     assert_eq!(sessions(&world), 1);
+}
+
+#[test]
+fn a_connection_ends_nothing_but_what_its_login_may_speak_for() {
+    let other: Tenant = "mallory".parse().unwrap();
+    let strangers = [Author::Tenant(other), Author::Unknown];
+    let mut world = opened(2);
+    // Closed connections count once ours has been up for a while.
+    world.pass(3_500);
+    let at = world.leading().unwrap();
+    let id = world.nodes[at].as_ref().unwrap().leader().id();
+    let worker = world.opened.as_ref().unwrap().incarnation;
+    let names = [
+        ConnectionName::Leader(id).to_string(),
+        ConnectionName::Worker(worker).to_string(),
+        "client-1".to_owned(),
+    ];
+    for (author, name) in strangers
+        .iter()
+        .flat_map(|it| names.iter().map(move |name| (it, name)))
+    {
+        for node in 0..world.nodes.len() {
+            world.tell(node, closed_by(name, author));
+        }
+        world.pass(500);
+    }
+    // The tenant itself is neither a leader nor a worker, whatever it calls itself.
+    let own = Author::Tenant(tenant());
+    for name in &names[..2] {
+        for node in 0..world.nodes.len() {
+            world.tell(node, closed_by(name, &own));
+        }
+    }
+    world.pass(11_000);
+    assert_eq!(world.leading(), Some(at));
+    assert!(world.terms.is_empty());
+    assert!(world.stored.placement.lost.is_empty());
+    let sessions = |world: &World| -> usize {
+        let each = world.workers.iter().map(|worker| worker.sessions.len());
+        each.sum()
+    };
+    assert_eq!(sessions(&world), 1);
+    world.tell(at, closed_by("client-1", &own));
+    world.pass(11_000);
+    assert_eq!(sessions(&world), 0, "its own login ends it");
 }
 
 /// A leader of which nothing is acknowledged to be recorded, after so many rounds of launches: more

@@ -4,7 +4,7 @@
 use bus_schemas::subject::ConnectionName;
 use scheduler_leader_core::{Config, Event};
 
-use crate::world::World;
+use crate::world::{World, closed};
 
 fn opened(leaders: u64) -> World {
     let mut world = World::with(leaders, 2, |config: &mut Config| {
@@ -18,7 +18,7 @@ fn opened(leaders: u64) -> World {
 
 fn close(world: &mut World, name: &str) {
     for at in 0..world.nodes.len() {
-        world.tell(at, Event::ConnectionClosed(name));
+        world.tell(at, closed(name));
     }
 }
 

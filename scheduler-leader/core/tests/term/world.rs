@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Range, RangeInclusive};
 
-use bus_schemas::subject::{Subjects, ToClient, ToLeader};
+use bus_schemas::subject::{Author, Subjects, ToClient, ToLeader};
 use bus_schemas::{
     Chain, ClusterSettings, Column, CostClass, CostRun, GpuTail, Incarnation, Intent, KernelKey,
     LeaderId, LeaderNotice, Leave, OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings,
@@ -19,6 +19,16 @@ pub(crate) use crate::worker::tenant;
 use crate::worker::Worker;
 
 pub(crate) const MS: u64 = 1_000_000;
+
+/// The broker says that a connection of this name was closed, which the cluster's own user made.
+pub(crate) fn closed(name: &str) -> Event<'_> {
+    closed_by(name, &Author::Cluster)
+}
+
+/// The same of a connection with somebody's login.
+pub(crate) fn closed_by<'a>(name: &'a str, author: &'a Author) -> Event<'a> {
+    Event::ConnectionClosed { name, author }
+}
 
 pub(crate) struct World {
     pub(crate) now: u64,
@@ -404,7 +414,7 @@ impl World {
         self.blocks.retain(|(_, _, _, when)| *when <= since);
         let name = format!("leader-{id}");
         for at in 0..self.nodes.len() {
-            self.tell(at, Event::ConnectionClosed(&name));
+            self.tell(at, closed(&name));
         }
     }
 

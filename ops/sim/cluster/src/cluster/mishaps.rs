@@ -1,6 +1,7 @@
 //! Mishaps of a node, its connection and the broker.
 
 use super::*;
+use crate::node::Connection;
 
 impl<W: ClusterObserver> Cluster<W> {
     /// From now on the next message, or answer of the store, to a node has a mishap.
@@ -84,17 +85,17 @@ impl<W: ClusterObserver> Cluster<W> {
             return;
         }
         slot.life += 1;
-        let name = slot.name.take();
+        let connection = slot.connection.take();
         self.network.drop_node(id);
         if told {
-            self.tell_closed(name);
+            self.tell_closed(connection);
         }
         self.observer.died(self.now, id);
     }
 
     /// Tells the leaders that a connection was closed.
-    fn tell_closed(&mut self, name: Option<Rc<str>>) {
-        let Some(name) = name else {
+    fn tell_closed(&mut self, connection: Option<Rc<Connection>>) {
+        let Some(connection) = connection else {
             return;
         };
         for place in 0..self.slots.len() {
@@ -107,7 +108,7 @@ impl<W: ClusterObserver> Cluster<W> {
             let event = Event::Tell {
                 node: id,
                 life: slot.life,
-                input: NodeInput::Closed(name.clone()),
+                input: NodeInput::Closed(connection.clone()),
             };
             let delay = slot.random.between(100 * MICRO, 2 * MILLI);
             self.agenda.enter(self.now + delay, event);
@@ -136,8 +137,8 @@ impl<W: ClusterObserver> Cluster<W> {
         }
         self.network.cut(id);
         if told {
-            let name = self.slots[id.0].name.clone();
-            self.tell_closed(name);
+            let connection = self.slots[id.0].connection.clone();
+            self.tell_closed(connection);
         }
         self.tell(id, NodeInput::Connection(false));
     }

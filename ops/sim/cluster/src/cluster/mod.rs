@@ -229,8 +229,8 @@ impl<W: ClusterObserver> Cluster<W> {
         };
         let mut io = Io::new(self.now, slot.wake);
         node.handle(&mut io, input);
-        if let Some(name) = io.name {
-            slot.name = Some(name);
+        if let Some(connection) = io.connection {
+            slot.connection = Some(connection);
         }
         self.set_wake(id, io.wake);
         for effect in io.effects {

@@ -12,7 +12,7 @@ mod usage;
 
 use std::collections::BTreeMap;
 
-use bus_schemas::subject::{ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
+use bus_schemas::subject::{Author, ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
     Batch, Code, DataChunk, DeviceResult, Failure, GrantBatch, HeldImages, Launch, Leave, Lost,
     ModuleHash, Op, OpNumber, Rejected, Residency, ResultKind, Seal, SessionId, Tenant,
@@ -170,7 +170,10 @@ impl<D: SimDevice> WorkerNode<D> {
         for pattern in self.subjects.worker_inbound(incarnation) {
             io.subscribe(pattern);
         }
-        io.name = Some(ConnectionName::Worker(incarnation).to_string().into());
+        io.connect(
+            ConnectionName::Worker(incarnation).to_string(),
+            Author::Cluster,
+        );
         self.fact(io, WorkerFact::Began { gpu });
         if let Reports::Always(every) = self.reports {
             io.later(io.now + every, REPORT);

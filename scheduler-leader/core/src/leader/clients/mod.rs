@@ -6,6 +6,7 @@ mod refusal;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use bus_schemas::subject::Author;
 use bus_schemas::{
     Alive, CloseReason, CloseRequest, Code, Failure, GpuPosition, Incarnation, OpenAnswer, Opened,
     SessionId, Tenant, encode,
@@ -280,13 +281,16 @@ impl Clients {
         at_work.map(|(session, _)| *session)
     }
 
-    /// A client's connection was closed: its sessions live on for a short while. What it asked for
-    /// and does not have nobody waits for: should it be connected again, it asks again.
-    pub(super) fn connection_closed(&mut self, name: &str, cx: &Context<'_>) {
-        self.waiting.retain(|_, waiting| waiting.connection != name);
+    /// A client's connection was closed: its sessions live on for a short while. Its open requests that
+    /// wait are dropped: a client that is connected again asks again. Sessions of a tenant whose login
+    /// it was not made with have nothing to do with it.
+    pub(super) fn connection_closed(&mut self, name: &str, author: &Author, cx: &Context<'_>) {
+        self.waiting.retain(|(tenant, _), waiting| {
+            waiting.connection != name || !author.speaks_for(tenant)
+        });
         let deadline = cx.now.saturating_add(cx.config.connection_lost);
         for client in self.sessions.values_mut() {
-            if client.connection.as_deref() == Some(name) {
+            if client.connection.as_deref() == Some(name) && author.speaks_for(&client.tenant) {
                 client.deadline = client.deadline.min(deadline);
                 client.closed = Some(cx.now);
             }
