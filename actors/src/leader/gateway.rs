@@ -11,7 +11,7 @@ use bus_schemas::subject::{Author, LeaderSubject, Subjects, ToLeader, Users};
 use bus_schemas::{SessionId, Tenant};
 use futures_util::StreamExt as _;
 
-use super::Events;
+use super::events::Events;
 use super::messages::LeaderMessage;
 use super::queue::{self, KernelQueue};
 use super::tenant::{self, Asked};
@@ -26,7 +26,7 @@ pub(super) struct Router {
     pub(super) telemetry: Telemetry,
     pub(super) queues: RefCell<HashMap<SessionId, (Tenant, Addr<KernelQueue>)>>,
     pub(super) tenants: RefCell<HashMap<Tenant, Addr<tenant::Tenant>>>,
-    /// Only a leader has to do with clients.
+    /// Only a leader has to do with clients; a candidate hears their signs of life.
     pub(super) leading: Cell<bool>,
     /// Seconds that the record is kept at most.
     pub(super) record_age: Cell<u64>,
@@ -71,7 +71,9 @@ impl Router {
             Some(LeaderSubject::Tenant(tenant, what)) if self.leading.get() => {
                 self.route_client(tenant, what, message);
             }
-            Some(LeaderSubject::Tenant(..)) | None => {}
+            // A candidate notes who lives: it may lead next.
+            Some(LeaderSubject::Tenant(_, what)) if what != ToLeader::Alive => {}
+            None => {}
             Some(subject) => self.send(LeaderMessage::Message {
                 subject,
                 reply: message.reply,

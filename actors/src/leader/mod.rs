@@ -6,6 +6,7 @@
 
 mod actor;
 mod cutter;
+mod events;
 mod folder;
 mod gateway;
 mod lease;
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use actix::Addr;
 use async_nats::{Client, Subscriber, jetstream};
-use bus_schemas::subject::{ConnectionName, Subjects, Users};
+use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{LeaderId, Tenant};
 use futures_util::StreamExt;
 use scheduler_leader_core::Config;
@@ -33,6 +34,7 @@ use crate::repeated::Repeated;
 use crate::storage::Storage;
 use actor::Leader;
 use bus::{BusError, BusSettings, ConnectionChange, connect, random_id};
+pub use events::Events;
 use gateway::Router;
 use messages::LeaderMessage;
 use telemetry::Telemetry;
@@ -51,26 +53,6 @@ pub struct LeaderSettings {
     pub events: Option<Events>,
     /// Where spans and metrics go.
     pub telemetry: Telemetry,
-}
-
-/// The broker's disconnect events.
-#[derive(Clone)]
-pub struct Events {
-    /// User and password of the system account.
-    pub login: (String, String),
-    /// `$SYS.ACCOUNT.<account>.DISCONNECT`.
-    pub subject: String,
-    /// Whose the users are that it names.
-    pub users: Users,
-}
-
-impl std::fmt::Debug for Events {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Logs must not give passwords away.
-        f.debug_struct("Events")
-            .field("subject", &self.subject)
-            .finish_non_exhaustive()
-    }
 }
 
 impl LeaderSettings {
@@ -128,6 +110,9 @@ pub async fn serve(
     let (client, links) = connect(&bus).await?;
     if client.server_info().cluster.is_some() && config.cluster_of.is_none() {
         config = config.on_servers();
+    }
+    if settings.events.is_some() {
+        config = config.with_events();
     }
     let (gone, mut left) = oneshot::channel();
     let jetstream = jetstream::new(client.clone());

@@ -17,8 +17,10 @@ pub struct Config {
     pub clock_zero: Nanos,
     /// Between two heartbeats of the leader.
     pub beat: Nanos,
-    /// A leader not heard from for so long is dead.
+    /// A leader not heard from for so long is dead, where nothing is late.
     pub silence: Nanos,
+    /// The same where heartbeats or timers are late: at most.
+    pub silence_most: Nanos,
     /// Between two renewals of the lease. Its TTL, 2 s, is the shell's.
     pub renew: Nanos,
     /// Before a lease operation that failed is tried again.
@@ -30,13 +32,19 @@ pub struct Config {
     /// An order without grants (what is recorded, which reports are here) waits so long for one
     /// with grants.
     pub order_linger: Nanos,
-    /// A worker not heard from for so long is lost.
+    /// Between two heartbeats of a worker.
+    pub worker_beat: Nanos,
+    /// A worker not heard from for so long is lost, where nothing is late.
     pub worker_silence: Nanos,
+    /// The same where heartbeats or timers are late: at most.
+    pub worker_silence_most: Nanos,
     /// After the bus came back, nobody is declared lost or expired for so long.
     pub grace: Nanos,
-    /// A leader or candidate that itself stood still for so long treats that as the bus having
-    /// been away: it heard nobody meanwhile.
+    /// A leader or candidate that itself stood still for so long heard nobody meanwhile: it takes
+    /// nobody for silent for that time.
     pub stall: Nanos,
+    /// A worker whose connection was closed while no leader led is lost unless it is heard within this.
+    pub worker_back: Nanos,
     /// A session lives so long after its client's connection closed.
     pub connection_lost: Nanos,
     /// A session lives so long without a sign of its client.
@@ -64,8 +72,12 @@ pub struct Config {
 pub struct Servers {
     /// A worker whose connection was closed is lost unless it is heard within this.
     pub worker_moves: Nanos,
+    /// The same where heartbeats or timers are late: at most.
+    pub worker_moves_most: Nanos,
     /// A leader whose connection was closed is gone unless it is heard within this.
     pub leader_moves: Nanos,
+    /// The same where heartbeats or timers are late: at most.
+    pub leader_moves_most: Nanos,
     /// What a closed connection had on its way may be heard so much later: it is no sign that its
     /// owner lives.
     pub on_the_way: Nanos,
@@ -83,14 +95,18 @@ impl Config {
             clock_zero: 0,
             beat: 25 * MS,
             silence: 300 * MS,
+            silence_most: 3 * SECOND,
             renew: 500 * MS,
             lease_retry: 50 * MS,
             seal_retry: 20 * MS,
             order_retry: 5 * MS,
             order_linger: 2 * MS,
+            worker_beat: 100 * MS,
             worker_silence: 3 * SECOND,
+            worker_silence_most: 12 * SECOND,
             grace: 3 * SECOND,
             stall: 500 * MS,
+            worker_back: 300 * MS,
             connection_lost: 10 * SECOND,
             expiry: 60 * SECOND,
             open_wait: 3 * SECOND,
@@ -103,6 +119,17 @@ impl Config {
         }
     }
 
+    /// The same for a candidate that hears the broker's events. A leader that is killed is known to be
+    /// dead by its closed connection, so silence alone means a host that stands still or is cut off:
+    /// that may take a moment longer to be sure of.
+    #[must_use]
+    pub fn with_events(self) -> Self {
+        Self {
+            silence: self.silence.max(SECOND),
+            ..self
+        }
+    }
+
     /// The same for a broker that is a cluster of servers. Who is connected to a server that stands
     /// still or is cut off takes seconds to notice and go to another, and for up to nine seconds
     /// nothing can be stored. A worker that is cut off together with the leader takes longest: the
@@ -111,11 +138,14 @@ impl Config {
     pub fn on_servers(self) -> Self {
         Self {
             worker_silence: 12 * SECOND,
+            worker_silence_most: 24 * SECOND,
             connection_lost: 20 * SECOND,
             leave: 12 * SECOND,
             cluster_of: Some(Servers {
                 worker_moves: 1_500 * MS,
+                worker_moves_most: 3 * SECOND,
                 leader_moves: 150 * MS,
+                leader_moves_most: SECOND,
                 on_the_way: 250 * MS,
                 tenant_beat: SECOND,
             }),

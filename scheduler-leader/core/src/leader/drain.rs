@@ -33,6 +33,7 @@ impl Term {
             self.hold(now.held, cx);
         }
         self.expect(&now.workers, cx);
+        self.clients.inherit(&now.closing, cx);
         for worker in before.drained.iter().chain(&now.drained) {
             let draining = now.drained.contains(worker);
             if before.drained.contains(worker) != draining {

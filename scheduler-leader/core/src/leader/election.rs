@@ -4,6 +4,7 @@ use bus_schemas::{Epoch, LeaderBeat, LeaderId};
 
 use super::config::Config;
 use super::event::{Action, Lease};
+use super::lateness::Lateness;
 use crate::time::Nanos;
 
 /// The lease operation that is under way.
@@ -43,6 +44,8 @@ pub(super) struct Election {
     /// Its connection was closed, and it may have gone to another server: it is gone then, unless
     /// it is heard from `0` on.
     moves: Option<(Nanos, Nanos)>,
+    /// A leader that is silent for so long is taken for dead.
+    silence: Nanos,
     /// The highest epoch anybody named.
     highest: Epoch,
     renew_at: Nanos,
@@ -63,6 +66,7 @@ impl Election {
             seen_at: 0,
             gone: false,
             moves: None,
+            silence: Nanos::MAX,
             highest: 0,
             renew_at: 0,
             noticed_at: None,
@@ -75,6 +79,27 @@ impl Election {
         self.moves = None;
         self.read = false;
         self.retry_at = now;
+    }
+
+    /// We stood still for so long, and heard nobody.
+    pub(super) fn stood_still(&mut self, by: Nanos) {
+        self.seen_at = self.seen_at.saturating_add(by);
+        self.moves = self
+            .moves
+            .map(|(from, gone)| (from.saturating_add(by), gone.saturating_add(by)));
+    }
+
+    /// How late the leader's heartbeat is that comes now, if one came before.
+    pub(super) fn late(&self, now: Nanos, beat: &LeaderBeat, every: Nanos) -> Option<Nanos> {
+        let known = self
+            .leader
+            .is_some_and(|it| (it.epoch, it.leader) == (beat.epoch, beat.leader));
+        known.then(|| now.saturating_sub(self.seen_at.saturating_add(every)))
+    }
+
+    /// How long a leader may be silent.
+    pub(super) fn bear(&mut self, silence: Nanos) {
+        self.silence = silence;
     }
 
     /// Somebody named an epoch.
@@ -97,7 +122,13 @@ impl Election {
     }
 
     /// A leader's connection was closed.
-    pub(super) fn closed(&mut self, now: Nanos, id: LeaderId, config: &Config) {
+    pub(super) fn closed(
+        &mut self,
+        now: Nanos,
+        id: LeaderId,
+        config: &Config,
+        lateness: &Lateness,
+    ) {
         let leader = self.leader.or(self.lease);
         if leader.is_none_or(|leader| leader.leader != id) {
             return;
@@ -107,7 +138,9 @@ impl Election {
             Some(servers) => {
                 // Of its heartbeats at most the last was on its way.
                 let from = now.saturating_add(config.beat);
-                self.moves = Some((from, now.saturating_add(servers.leader_moves)));
+                let (moves, most) = (servers.leader_moves, servers.leader_moves_most);
+                let within = lateness.patience(now, moves, most);
+                self.moves = Some((from, now.saturating_add(within)));
             }
         }
     }
@@ -132,18 +165,18 @@ impl Election {
     }
 
     /// When the leader is taken for dead, if nothing is heard of it until then.
-    fn silent_at(&self, config: &Config) -> Nanos {
-        let silent = self.seen_at.saturating_add(config.silence);
+    fn silent_at(&self) -> Nanos {
+        let silent = self.seen_at.saturating_add(self.silence);
         self.moves.map_or(silent, |(_, gone)| silent.min(gone))
     }
 
-    fn is_due(&self, now: Nanos, config: &Config) -> bool {
-        self.gone || now >= self.silent_at(config)
+    fn is_due(&self, now: Nanos) -> bool {
+        self.gone || now >= self.silent_at()
     }
 
     /// As a candidate: reads the lease, or campaigns, if it is time.
-    pub(super) fn campaign(&mut self, now: Nanos, config: &Config, actions: &mut Vec<Action>) {
-        if !self.is_due(now, config) {
+    pub(super) fn campaign(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        if !self.is_due(now) {
             self.noticed_at = None;
         } else if self.noticed_at.is_none() {
             self.noticed_at = Some(now);
@@ -154,7 +187,7 @@ impl Election {
         if !self.read {
             self.pending = Some(Pending::Read);
             actions.push(Action::ReadLease);
-        } else if self.is_due(now, config) {
+        } else if self.is_due(now) {
             let replaced = self.lease.map_or(0, |lease| lease.epoch);
             let lease = Lease {
                 epoch: replaced.max(self.highest) + 1,
@@ -192,7 +225,7 @@ impl Election {
     }
 
     /// When [`Self::campaign`] (as a candidate) or [`Self::renew`] (as the leader) is due.
-    pub(super) fn deadline(&self, leading: bool, config: &Config) -> Option<Nanos> {
+    pub(super) fn deadline(&self, leading: bool) -> Option<Nanos> {
         if self.pending.is_some() {
             return None;
         }
@@ -200,7 +233,7 @@ impl Election {
             (true, _) => self.renew_at,
             (false, false) => 0,
             (false, true) if self.gone => 0,
-            (false, true) => self.silent_at(config),
+            (false, true) => self.silent_at(),
         };
         Some(due.max(self.retry_at))
     }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::input::Profile;
 use crate::queue::{QueueOpening, QueueProgress};
+use crate::time::Nanos;
 
 /// The lease's value: KV entry `leader`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +44,10 @@ pub struct Placement {
     /// lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Incarnation>,
+    /// Sessions whose clients' connections were closed, and when they end unless their clients are heard,
+    /// in nanoseconds since 1970.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closing: Vec<(SessionId, Nanos)>,
 }
 
 impl Placement {

@@ -2,7 +2,6 @@
 
 use bus_schemas::{DeviceProperties, Epoch, Incarnation, Residency, WorkerBeat, limits};
 
-use super::config::Servers;
 use crate::ids::IdMap;
 use crate::input::{Rows, WorkerReport};
 use crate::time::Nanos;
@@ -45,11 +44,33 @@ pub(super) struct Members {
     seen_at: IdMap<Incarnation, Nanos>,
     /// Whose connection was closed, and when: it may have gone to another server.
     closed_at: IdMap<Incarnation, Nanos>,
+    /// The longest silence of one that was heard again, since this was asked for.
+    gap: Nanos,
 }
 
 impl Members {
+    /// The longest silence of any worker that was heard again since this was asked last.
+    pub(super) fn take_gap(&mut self) -> Nanos {
+        std::mem::take(&mut self.gap)
+    }
+
+    /// Notes that a worker was silent until now.
+    fn heard_again(&mut self, now: Nanos, incarnation: Incarnation, seen_at: Nanos) {
+        let gap = now.saturating_sub(seen_at);
+        if gap > self.gap && self.workers.contains_key(&incarnation) {
+            self.gap = gap;
+        }
+    }
+
+    /// We stood still for so long, and heard no worker.
+    pub(super) fn stood_still(&mut self, by: Nanos) {
+        let times = self.seen_at.values_mut().chain(self.closed_at.values_mut());
+        times.for_each(|at| *at = at.saturating_add(by));
+    }
+
     /// Takes a heartbeat in.
     pub(super) fn beat(&mut self, now: Nanos, incarnation: Incarnation, beat: &WorkerBeat) {
+        self.seen(now, incarnation);
         let before = self.workers.remove(&incarnation);
         let (before, residency, residencies) = before
             .map(|it| (it.report, it.residency, it.residencies))
@@ -98,7 +119,8 @@ impl Members {
     /// A worker said something else than a heartbeat.
     pub(super) fn seen(&mut self, now: Nanos, incarnation: Incarnation) {
         if let Some(seen_at) = self.seen_at.get_mut(&incarnation) {
-            *seen_at = now;
+            let before = std::mem::replace(seen_at, now);
+            self.heard_again(now, incarnation, before);
         }
     }
 
@@ -119,14 +141,20 @@ impl Members {
         }
     }
 
-    /// Those whose connection was closed and who were not heard on another one in time, in order.
-    pub(super) fn gone(&mut self, now: Nanos, servers: &Servers) -> Vec<Incarnation> {
+    /// Those whose connection was closed and who were not heard on another one within `patience`, in
+    /// order. What is heard within `on_the_way` may be of the closed one.
+    pub(super) fn gone(
+        &mut self,
+        now: Nanos,
+        on_the_way: Nanos,
+        patience: Nanos,
+    ) -> Vec<Incarnation> {
         let seen_at = &self.seen_at;
         self.closed_at.retain(|incarnation, closed| {
-            let since = closed.saturating_add(servers.on_the_way);
+            let since = closed.saturating_add(on_the_way);
             seen_at.get(incarnation).is_some_and(|at| *at < since)
         });
-        let late = |closed: Nanos| now >= closed.saturating_add(servers.worker_moves);
+        let late = |closed: Nanos| now >= closed.saturating_add(patience);
         let gone = self.closed_at.iter().filter(|(_, closed)| late(**closed));
         sorted(gone.map(|(incarnation, _)| *incarnation))
     }
@@ -181,6 +209,9 @@ mod tests {
         const MS: Nanos = 1_000_000;
         let config = Config::new("lab".parse().unwrap()).on_servers();
         let servers = config.cluster_of.unwrap();
+        let gone = |members: &mut Members, now| {
+            members.gone(now, servers.on_the_way, servers.worker_moves)
+        };
         let beat = |incarnation| WorkerBeat {
             v: bus_schemas::WIRE_VERSION,
             incarnation,
@@ -208,16 +239,16 @@ mod tests {
             members.seen(200 * MS, worker);
         }
         members.seen(400 * MS, moved);
-        assert_eq!(members.gone(1_000 * MS, &servers), []);
-        assert_eq!(members.gone(1_600 * MS, &servers), [dead]);
+        assert_eq!(gone(&mut members, 1_000 * MS), []);
+        assert_eq!(gone(&mut members, 1_600 * MS), [dead]);
         members.remove(dead);
         // Of whom nothing is known, nothing is lost.
         members.closed(1_700 * MS, dead);
-        assert_eq!(members.gone(9_000 * MS, &servers), []);
+        assert_eq!(gone(&mut members, 9_000 * MS), []);
         // It may have gone to the server that we left after it.
         members.closed(2_000 * MS, moved);
         members.connected(2_500 * MS);
-        assert_eq!(members.gone(9_000 * MS, &servers), []);
+        assert_eq!(gone(&mut members, 9_000 * MS), []);
         assert_eq!(members.silent(2_499 * MS), []);
         assert_eq!(members.silent(2_500 * MS), [moved]);
     }

@@ -11,6 +11,7 @@ mod election;
 mod event;
 mod grant_stream;
 mod grant_streams;
+mod lateness;
 mod learning;
 mod members;
 mod messages;
@@ -31,17 +32,19 @@ pub(crate) use record::Block;
 pub use record::Gap;
 pub(crate) use record_times::{InputTimes, read_times};
 
-use bus_schemas::subject::{Author, ConnectionName, LeaderSubject, Subjects};
+use bus_schemas::subject::{Author, ConnectionName, LeaderSubject, Subjects, ToLeader};
 use bus_schemas::{
-    Attainment, Epoch, Incarnation, InputNumber, LeaderBeat, LeaderId, Refusal, StoreStatus,
+    Alive, Attainment, Epoch, Incarnation, InputNumber, LeaderBeat, LeaderId, Refusal, StoreStatus,
     Tenant, TenantSettings, WorkerBeat, decode, invariant,
 };
 
 use crate::input::Input;
 use crate::scheduler::Scheduler;
 use crate::time::Nanos;
+use clients::Signs;
 use context::Context;
 use election::{Election, Outcome};
+use lateness::Lateness;
 use members::Members;
 use term::Term;
 
@@ -53,6 +56,8 @@ pub struct Leader {
     subjects: Subjects,
     election: Election,
     members: Members,
+    /// What it hears of clients while another leads.
+    signs: Signs,
     state: Option<StateSnapshot>,
     /// Since when our connection is up, if it is.
     connected_at: Option<Nanos>,
@@ -63,6 +68,10 @@ pub struct Leader {
     led: Epoch,
     /// When it last got an event.
     last: Nanos,
+    /// How late heartbeats and timers are.
+    lateness: Lateness,
+    /// When its own heartbeat came back from the broker last.
+    echoed_at: Option<Nanos>,
     /// It was asked to leave: no campaign any more.
     leaving: bool,
     /// What is kept in the broker, as the shell last saw it.
@@ -80,12 +89,15 @@ impl Leader {
             subjects,
             election: Election::new(id),
             members: Members::default(),
+            signs: Signs::default(),
             state: None,
             connected_at: None,
             stored_at: None,
             term: None,
             led: 0,
             last: 0,
+            lateness: Lateness::default(),
+            echoed_at: None,
             leaving: false,
             stores: Vec::new(),
         }
@@ -93,11 +105,7 @@ impl Leader {
 
     /// Takes an event, and gives what is to be done.
     pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
-        let stood_still = now.saturating_sub(self.last) >= self.config.stall;
-        self.last = now;
-        if stood_still && self.connected_at.is_some() && self.deadline().is_some() {
-            self.connected(now, actions);
-        }
+        self.wake(now, actions);
         match event {
             Event::Connected => self.connected(now, actions),
             Event::Disconnected => self.disconnected(),
@@ -162,8 +170,43 @@ impl Leader {
         self.step(now, actions);
     }
 
+    /// Notes how late it is for what it wanted to do by now. Who stood still heard nobody: nobody is
+    /// silent for that.
+    fn wake(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        let by = now.saturating_sub(self.last);
+        if let Some(due) = self.deadline() {
+            self.lateness
+                .note(now, now.saturating_sub(due.max(self.last)));
+            if by >= self.config.stall && self.connected_at.is_some() {
+                self.election.stood_still(by);
+                self.members.stood_still(by);
+                self.signs.stood_still(by);
+                self.echoed_at = None;
+                self.term_with(now, actions, |term, _| {
+                    term.clients.stood_still(by);
+                    None
+                });
+            }
+        }
+        self.last = now;
+        let (silence, most) = (self.config.silence, self.config.silence_most);
+        let silence = self.lateness.patience(now, silence, most);
+        self.election.bear(silence);
+    }
+
+    /// Its own heartbeat came back: so late is what it hears.
+    fn echoed(&mut self, now: Nanos) {
+        if let Some(before) = self.echoed_at.replace(now) {
+            let due = before.saturating_add(self.config.beat);
+            self.lateness.note(now, now.saturating_sub(due));
+        }
+    }
+
     /// Does what is due, whatever the event was.
     fn step(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        let gap = self.members.take_gap();
+        self.lateness
+            .note(now, gap.saturating_sub(self.config.worker_beat));
         if let Some(ours) = self.ours() {
             if self.connected_at.is_some() {
                 let full = self.term.as_ref().is_some_and(|term| term.is_full(now));
@@ -176,7 +219,7 @@ impl Leader {
         }
         let candidate = self.term.is_none() && !self.leaving && self.state.is_some();
         if candidate && self.connected_at.is_some() {
-            self.election.campaign(now, &self.config, actions);
+            self.election.campaign(now, actions);
         }
     }
 
@@ -210,17 +253,20 @@ impl Leader {
             config: &self.config,
             members: &mut self.members,
             connected_at: listening_since,
+            lateness: &self.lateness,
             stores: &self.stores,
             actions,
         }
     }
 
     fn end_term(&mut self, now: Nanos, why: TermEnd, actions: &mut Vec<Action>) {
-        let Some(term) = self.term.take() else {
+        let Some(mut term) = self.term.take() else {
             return;
         };
         if why != TermEnd::Renewed {
             self.election.dethroned(now);
+            self.signs = term.clients.signs();
+            self.echoed_at = None;
         }
         let epoch = term.publisher.epoch;
         match why {
@@ -268,8 +314,13 @@ impl Leader {
                     let (id, mut cx) = (self.id, self.context(now, actions));
                     let mut term = Term::new(lease.epoch, id, &state, &mut cx);
                     self.led = lease.epoch;
-                    if let Some(before) = before {
-                        term.go_on(before);
+                    match before {
+                        Some(before) => term.go_on(before),
+                        None => {
+                            let mut signs = std::mem::take(&mut self.signs);
+                            signs.inherit(now, &state.placement.closing, &self.config);
+                            term.clients.go_on(signs);
+                        }
                     }
                     self.term = Some(Box::new(term));
                 }
@@ -286,8 +337,10 @@ impl Leader {
 
     fn connected(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         self.connected_at = Some(now);
+        self.echoed_at = None;
         self.election.connected(now);
         self.members.connected(now);
+        self.signs.connected(now, &self.config);
         self.term_with(now, actions, |term, cx| {
             term.publisher.connected = true;
             term.clients.connected(cx);
@@ -312,18 +365,27 @@ impl Leader {
     ) {
         match (author, name.parse()) {
             (Author::Cluster, Ok(ConnectionName::Leader(id))) => {
-                self.election.closed(now, id, &self.config);
+                self.election.closed(now, id, &self.config, &self.lateness);
             }
             (Author::Cluster, Ok(ConnectionName::Worker(worker))) => {
+                let listens = |at: Nanos| now >= at.saturating_add(self.config.grace);
+                if self.term.is_none() && self.connected_at.is_some_and(listens) {
+                    // Should we lead next, we know that it went.
+                    self.members.closed(now, worker);
+                }
                 self.term_with(now, actions, |term, cx| {
                     term.worker_closed(worker, cx);
                     None
                 });
             }
-            (Author::Cluster | Author::Tenant(_), _) => self.term_with(now, actions, |term, cx| {
-                term.clients.connection_closed(name, author, cx);
-                None
-            }),
+            (Author::Cluster | Author::Tenant(_), _) => {
+                self.signs
+                    .connection_closed(now, name, author, &self.config);
+                self.term_with(now, actions, |term, cx| {
+                    term.clients.connection_closed(name, author, cx);
+                    None
+                });
+            }
             (Author::Unknown, _) => {}
         }
     }
@@ -338,13 +400,16 @@ impl Leader {
     ) {
         match subject {
             LeaderSubject::LeaderBeat => {
-                if let Ok(beat) = decode::<LeaderBeat>(bytes)
-                    && beat.leader != self.id
-                {
-                    self.election.beat(now, &beat);
-                } else {
+                let Ok(beat) = decode::<LeaderBeat>(bytes) else {
                     return;
+                };
+                if beat.leader == self.id {
+                    return self.echoed(now);
                 }
+                if let Some(late) = self.election.late(now, &beat, self.config.beat) {
+                    self.lateness.note(now, late);
+                }
+                self.election.beat(now, &beat);
             }
             LeaderSubject::WorkerBeat(worker) => {
                 let Ok(beat) = decode::<WorkerBeat>(bytes) else {
@@ -356,6 +421,11 @@ impl Leader {
             LeaderSubject::Refusal(_) => {
                 if let Ok(refusal) = decode::<Refusal>(bytes) {
                     self.election.saw(refusal.epoch);
+                }
+            }
+            LeaderSubject::Tenant(tenant, ToLeader::Alive) if self.term.is_none() => {
+                if let Ok(alive) = decode::<Alive>(bytes) {
+                    self.signs.alive(now, tenant, &alive, &self.config);
                 }
             }
             _ => {}
@@ -384,7 +454,7 @@ impl Leader {
         let term = self.term.as_ref().map(|term| term.deadline());
         let campaigns = self.state.is_some() && !self.leaving;
         let active = self.connected_at.is_some() && (term.is_some() || campaigns);
-        let election = self.election.deadline(term.is_some(), &self.config);
+        let election = self.election.deadline(term.is_some());
         let election = election.filter(|_| active);
         term.into_iter().chain(election).min()
     }

@@ -366,14 +366,8 @@ impl Term {
     fn check(&mut self, cx: &mut Context<'_>) {
         let up = self.publisher.connected;
         if up && cx.now >= cx.connected_at.saturating_add(cx.config.grace) {
-            let since = cx.now.saturating_sub(cx.config.worker_silence);
-            for worker in cx.members.silent(since) {
+            for worker in self.absent(cx) {
                 self.lose(worker, cx);
-            }
-            if let Some(servers) = &cx.config.cluster_of {
-                for worker in cx.members.gone(cx.now, servers) {
-                    self.lose(worker, cx);
-                }
             }
             for input in self.clients.expired(cx.now) {
                 self.apply(input, cx);
@@ -388,6 +382,10 @@ impl Term {
             self.clients.settle();
         }
         self.loads.sample(cx.now, || self.scheduler.flows());
+        if let Some(closing) = self.clients.changed_closings(cx.config) {
+            self.placement.closing = closing;
+            self.placement_changed = true;
+        }
         if std::mem::take(&mut self.placement_changed) {
             self.placement.ordinals = self.scheduler.ordinals();
             self.placement.version = self.placement.version.saturating_add(1);

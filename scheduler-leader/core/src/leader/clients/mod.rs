@@ -2,6 +2,7 @@
 
 mod opening;
 mod refusal;
+mod signs;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,6 +14,9 @@ use bus_schemas::{
 };
 
 pub(super) use self::refusal::Refused;
+use self::signs::Sign;
+pub(super) use self::signs::Signs;
+use super::config::Config;
 use super::context::Context;
 use super::event::Action;
 use super::publisher::Publisher;
@@ -26,6 +30,9 @@ const REMEMBERED: usize = 4_096;
 const CLAIMED: usize = 4_096;
 /// Open requests that wait at a time.
 const WAITING: usize = 4_096;
+
+/// Sessions of closed connections that the leader after this one is told of.
+const CLOSINGS: usize = 4_096;
 
 /// What a client had on its way when its connection was closed may be heard so much later: it is no
 /// sign that it lives.
@@ -76,14 +83,6 @@ struct Client {
     others: Vec<SessionId>,
 }
 
-/// When a session's client was last heard, as the term before knew it.
-#[derive(Debug)]
-pub(super) struct Sign {
-    connection: Option<String>,
-    deadline: Nanos,
-    closed: Option<Nanos>,
-}
-
 /// All sessions of a term.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
@@ -101,8 +100,10 @@ pub(super) struct Clients {
     vacated: bool,
     /// Sessions that are not here, and on which workers they were, as their clients say.
     claimed: BTreeMap<(Tenant, SessionId), Incarnation>,
-    /// Of a term of the same leader: sessions that no worker has told of yet.
-    signs: BTreeMap<SessionId, Sign>,
+    /// What was known before this term of sessions that no worker has told of yet.
+    signs: Signs,
+    /// Which sessions are to end for their closed connections is not as it was told last.
+    closings_changed: bool,
 }
 
 impl Clients {
@@ -159,7 +160,7 @@ impl Clients {
             match self.sessions.get_mut(session) {
                 Some(client) if client.tenant == *tenant => {
                     client.connection = Some(alive.connection.clone());
-                    client.closed = None;
+                    self.closings_changed |= client.closed.take().is_some();
                     client.deadline = cx.now.saturating_add(cx.config.expiry);
                 }
                 other => {
@@ -242,16 +243,16 @@ impl Clients {
             .closed
             .is_none_or(|closed| cx.now >= closed.saturating_add(ON_THE_WAY))
         {
-            client.closed = None;
+            self.closings_changed |= client.closed.take().is_some();
             client.deadline = cx.now.saturating_add(cx.config.expiry);
         }
     }
 
-    /// What is known of the clients' life. Where a leader takes over from itself, who is silent stays
-    /// so: a busy leader's epochs may be shorter than a session's expiry.
-    pub(super) fn signs(&mut self) -> BTreeMap<SessionId, Sign> {
-        let sessions = std::mem::take(&mut self.sessions).into_iter();
-        let signs = sessions.map(|(session, client)| {
+    /// What is known of the clients' life, for the term after this one: who is silent stays so, for
+    /// epochs may be shorter than a session's expiry.
+    pub(super) fn signs(&mut self) -> Signs {
+        let mut signs = std::mem::take(&mut self.signs);
+        for (session, client) in std::mem::take(&mut self.sessions) {
             // Whose close was decided for it may have to be closed again.
             let expired = client.deadline == Nanos::MAX;
             let sign = Sign {
@@ -259,19 +260,44 @@ impl Clients {
                 deadline: if expired { 0 } else { client.deadline },
                 closed: client.closed,
             };
-            (session, sign)
-        });
-        signs.collect()
+            signs.note((client.tenant, session), sign);
+        }
+        signs
     }
 
-    /// Goes on with what the term before knew.
-    pub(super) fn go_on(&mut self, signs: BTreeMap<SessionId, Sign>) {
+    /// Goes on with what was known before this term.
+    pub(super) fn go_on(&mut self, signs: Signs) {
         self.signs = signs;
+    }
+
+    /// The leader before wrote which sessions are to end, and it is read only now.
+    pub(super) fn inherit(&mut self, closing: &[(SessionId, Nanos)], cx: &Context<'_>) {
+        let unknown = closing
+            .iter()
+            .filter(|(session, _)| !self.sessions.contains_key(session));
+        let unknown: Vec<_> = unknown.copied().collect();
+        self.signs.inherit(cx.now, &unknown, cx.config);
     }
 
     /// All workers are sealed: other sessions there are none.
     pub(super) fn settle(&mut self) {
-        self.signs.clear();
+        self.closings_changed |= self.signs.closings().next().is_some();
+        self.signs = Signs::default();
+    }
+
+    /// The sessions that are to end for their closed connections and when, in nanoseconds since 1970,
+    /// if that is news: the leader after this one goes by it.
+    pub(super) fn changed_closings(&mut self, config: &Config) -> Option<Vec<(SessionId, Nanos)>> {
+        if !std::mem::take(&mut self.closings_changed) {
+            return None;
+        }
+        let closed = self.sessions.iter();
+        let closed = closed.filter(|(_, client)| client.closed.is_some());
+        let closed = closed.map(|(session, client)| (*session, client.deadline));
+        let closings = closed.chain(self.signs.closings()).take(CLOSINGS);
+        let since_1970 =
+            |(session, at): (SessionId, Nanos)| (session, at.saturating_add(config.clock_zero));
+        Some(closings.map(since_1970).collect())
     }
 
     /// The sessions that announced ops since then.
@@ -293,15 +319,30 @@ impl Clients {
             if client.connection.as_deref() == Some(name) && author.speaks_for(&client.tenant) {
                 client.deadline = client.deadline.min(deadline);
                 client.closed = Some(cx.now);
+                self.closings_changed = true;
             }
         }
     }
 
-    /// Our connection is up again: nobody was silent before now.
+    /// Our connection is up again: no client was silent before now. One whose connection was closed
+    /// before has as long to come back as then.
     pub(super) fn connected(&mut self, cx: &Context<'_>) {
-        let deadline = cx.now.saturating_add(cx.config.expiry);
-        let clients = self.sessions.values_mut();
-        clients.for_each(|client| client.deadline = client.deadline.max(deadline));
+        for client in self.sessions.values_mut() {
+            let patience = match client.closed {
+                Some(_) => cx.config.connection_lost,
+                None => cx.config.expiry,
+            };
+            client.deadline = client.deadline.max(cx.now.saturating_add(patience));
+        }
+        self.signs.connected(cx.now, cx.config);
+    }
+
+    /// We stood still for so long, and heard no client.
+    pub(super) fn stood_still(&mut self, by: Nanos) {
+        for client in self.sessions.values_mut() {
+            client.deadline = client.deadline.saturating_add(by);
+        }
+        self.signs.stood_still(by);
     }
 
     /// The inputs that end those not heard from for too long.
@@ -344,6 +385,7 @@ impl Clients {
         }
         let failure = client.failure.unwrap_or_else(|| failure(cause));
         self.vacated = true;
+        self.closings_changed |= client.closed.is_some();
         if client.opening.is_some() || self.is_opening(client.first, &client.others) {
             // Its client never had it: another worker may take what it asks for.
             let refusal = match cause {

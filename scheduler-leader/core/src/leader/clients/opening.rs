@@ -297,7 +297,8 @@ impl Clients {
             connection,
             ..Client::new(tenant.clone(), of, placed.incarnation, cx)
         };
-        if let Some(sign) = self.signs.remove(&session) {
+        if let Some(sign) = self.signs.take(cx.now, (tenant.clone(), session)) {
+            self.closings_changed |= sign.closed.is_some();
             (client.connection, client.closed) = (sign.connection, sign.closed);
             client.deadline = sign.deadline;
         }

@@ -1,13 +1,11 @@
 //! Resumption from the term before: the knowledge of a leader that takes over from itself, and sessions,
 //! whose clients are to learn that another term leads.
 
-use std::collections::BTreeMap;
-
 use bus_schemas::SessionId;
 
 use super::Term;
 use crate::leader::attainment::Attainments;
-use crate::leader::clients::Sign;
+use crate::leader::clients::Signs;
 use crate::leader::context::Context;
 use crate::leader::event::Action;
 use crate::queue::QueueOpening;
@@ -21,7 +19,7 @@ const LATELY: Nanos = 100_000_000;
 pub(in crate::leader) struct Known {
     attainments: Attainments,
     at_work: Vec<SessionId>,
-    signs: BTreeMap<SessionId, Sign>,
+    signs: Signs,
     listening_since: Nanos,
 }
 

@@ -213,6 +213,23 @@ impl Term {
         }
     }
 
+    /// Workers that are silent, or did not come back after their connections were closed. Where
+    /// heartbeats are late, each has longer.
+    pub(super) fn absent(&self, cx: &mut Context<'_>) -> Vec<Incarnation> {
+        let (now, config, lateness) = (cx.now, cx.config, cx.lateness);
+        let silence = lateness.patience(now, config.worker_silence, config.worker_silence_most);
+        let mut absent = cx.members.silent(now.saturating_sub(silence));
+        let (on_the_way, back) = match &config.cluster_of {
+            None => (config.worker_back, config.worker_back),
+            Some(servers) => {
+                let (moves, most) = (servers.worker_moves, servers.worker_moves_most);
+                (servers.on_the_way, lateness.patience(now, moves, most))
+            }
+        };
+        absent.extend(cx.members.gone(now, on_the_way, back));
+        absent
+    }
+
     /// Declares a worker lost, for good.
     pub(super) fn lose(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
         let expected = cx.members.expects(worker);

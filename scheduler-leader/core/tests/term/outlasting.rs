@@ -1,0 +1,165 @@
+//! What must outlast its leader: that a program is dead, and that a worker is.
+
+use bus_schemas::subject::{ConnectionName, ToLeader};
+use bus_schemas::{Alive, LeaderId, WIRE_VERSION, encode};
+use scheduler_leader_core::{Config, Event, LeaderNode};
+
+use crate::world::{World, closed, opened, tenant};
+
+/// The client says that its session lives.
+fn alive(world: &mut World) {
+    let opened = world.opened.clone().unwrap();
+    let alive = Alive {
+        v: WIRE_VERSION,
+        connection: "client-1".into(),
+        sessions: vec![opened.session],
+        workers: vec![opened.incarnation],
+    };
+    let subject = world.subjects.to_leader(&tenant(), ToLeader::Alive);
+    world.bus.push_back((subject, None, encode(&alive)));
+}
+
+fn sessions(world: &World) -> usize {
+    let each = world.workers.iter().map(|worker| worker.sessions.len());
+    each.sum()
+}
+
+fn tell_all(world: &mut World, name: &str) {
+    for at in 0..world.nodes.len() {
+        world.tell(at, closed(name));
+    }
+}
+
+/// The leader's process is gone, which nobody is told of.
+fn lose_leader(world: &mut World) {
+    let at = world.leading().expect("it leads");
+    world.nodes[at] = None;
+    assert_eq!(world.leading(), None);
+}
+
+/// Another candidate starts, which reads what is stored.
+fn start(world: &mut World, id: u64) {
+    let node = LeaderNode::new(Config::new("lab".parse().unwrap()), LeaderId(id));
+    world.nodes.push(Some(node));
+    let (at, state) = (world.nodes.len() - 1, world.stored.clone());
+    world.tell(at, Event::State(&state));
+    world.tell(at, Event::Connected);
+}
+
+/// Each candidate reads what is stored, as the watch of the bucket tells it.
+fn watch(world: &mut World) {
+    let state = world.stored.clone();
+    for at in 0..world.nodes.len() {
+        world.tell(at, Event::State(&state));
+    }
+}
+
+/// The leader is killed every 3 s for so long, and a candidate starts in its place.
+fn kill_leaders(world: &mut World, seconds: u64) {
+    for round in 0..seconds / 3 {
+        watch(world);
+        world.kill_leader(0);
+        start(world, 100 + round);
+        world.pass(3_000);
+    }
+}
+
+#[test]
+fn a_dead_programs_session_ends_in_time_although_leaders_die() {
+    let mut world = opened(2);
+    world.pass(3_500);
+    tell_all(&mut world, "client-1");
+    world.pass(200);
+    kill_leaders(&mut world, 9);
+    assert_eq!(sessions(&world), 1, "it may come back");
+    kill_leaders(&mut world, 6);
+    assert_eq!(
+        sessions(&world),
+        0,
+        "about 10 s behind the end of its connection"
+    );
+    world.check();
+}
+
+#[test]
+fn a_program_that_dies_while_no_leader_leads_is_known_to_be_dead() {
+    let mut world = opened(2);
+    alive(&mut world);
+    world.pass(3_500);
+    lose_leader(&mut world);
+    // The candidate that is left hears of it, and leads only then.
+    tell_all(&mut world, "client-1");
+    assert_eq!(world.leading(), None);
+    world.pass(9_500);
+    assert_eq!(sessions(&world), 1, "it may come back");
+    world.pass(1_000);
+    assert_eq!(sessions(&world), 0);
+    world.check();
+}
+
+#[test]
+fn a_program_that_comes_back_lives_on_under_each_leader() {
+    let mut world = opened(2);
+    world.pass(3_500);
+    tell_all(&mut world, "client-1");
+    world.pass(2_000);
+    alive(&mut world);
+    world.pass(200);
+    kill_leaders(&mut world, 18);
+    assert_eq!(sessions(&world), 1);
+    // Its last word may not have reached what is stored: it has a moment to speak up.
+    tell_all(&mut world, "client-1");
+    world.pass(200);
+    watch(&mut world);
+    alive(&mut world);
+    world.pass(50);
+    world.kill_leader(0);
+    world.pass(500);
+    alive(&mut world);
+    world.pass(15_000);
+    assert_eq!(sessions(&world), 1);
+    world.check();
+}
+
+#[test]
+fn a_stalled_leader_does_not_start_the_wait_anew() {
+    let mut world = opened(1);
+    world.pass(3_500);
+    tell_all(&mut world, "client-1");
+    for _ in 0..8 {
+        world.pass(1_400);
+        // It stands still, and everybody with it.
+        world.now += 600 * crate::world::MS;
+    }
+    world.pass(1_000);
+    assert_eq!(sessions(&world), 0, "10 s of what it saw");
+}
+
+#[test]
+fn a_worker_that_dies_while_no_leader_leads_is_lost_under_the_next_one_at_once() {
+    let mut world = opened(2);
+    world.pass(3_500);
+    let on = world.opened.as_ref().unwrap().incarnation;
+    let at = world.workers.iter().position(|it| it.incarnation == on);
+    let gone = world.workers.remove(at.unwrap());
+    lose_leader(&mut world);
+    let name = ConnectionName::Worker(gone.incarnation).to_string();
+    tell_all(&mut world, &name);
+    assert_eq!(world.leading(), None);
+    world.pass(700);
+    assert_eq!(world.stored.placement.lost, [gone.incarnation]);
+}
+
+#[test]
+fn a_worker_that_comes_back_while_no_leader_leads_is_not_lost() {
+    let mut world = opened(2);
+    world.pass(3_500);
+    let on = world.opened.as_ref().unwrap().incarnation;
+    lose_leader(&mut world);
+    tell_all(&mut world, &ConnectionName::Worker(on).to_string());
+    world.pass(5_000);
+    assert!(world.stored.placement.lost.is_empty());
+    world.submit(300);
+    world.pass(300);
+    world.check();
+}

@@ -1,0 +1,72 @@
+//! A starved machine: leader, candidates and workers that are late, and not dead.
+
+use scheduler_leader_core::{Config, Event};
+
+use crate::world::{MS, World, opened};
+
+fn with_events(leaders: u64) -> World {
+    let mut world = World::with(leaders, 2, |config: &mut Config| {
+        *config = config.clone().with_events();
+    });
+    world.begin();
+    world.pass(3_500);
+    world
+}
+
+/// The leader gets no time for so many milliseconds, in which others do.
+fn starve_leader(world: &mut World, milliseconds: u64) {
+    let at = world.leading().expect("it leads");
+    let node = world.nodes[at].take();
+    world.pass(milliseconds);
+    world.nodes[at] = node;
+    world.tell(at, Event::Timer);
+}
+
+#[test]
+fn a_leader_that_is_late_is_not_followed() {
+    let mut world = with_events(3);
+    let at = world.leading();
+    for late in [100, 250, 400, 900, 1_500, 2_500, 2_800] {
+        starve_leader(&mut world, late);
+        world.pass(500);
+        assert_eq!(world.leading(), at, "{late} ms");
+    }
+    assert!(world.terms.is_empty());
+}
+
+#[test]
+fn a_leader_that_stands_still_is_followed_in_its_time() {
+    // Of a quiet machine, after a second; of one that has been late, after three at most.
+    for (before, least, most) in [(0, 900, 1_100), (600, 2_500, 3_100)] {
+        let mut world = with_events(2);
+        if before > 0 {
+            starve_leader(&mut world, before);
+            world.pass(500);
+        }
+        let at = world.leading().expect("it leads");
+        world.nodes[at] = None;
+        let began = world.now;
+        while world.leading().is_none() {
+            world.pass(1);
+        }
+        let took = (world.now - began) / MS;
+        assert!((least..most).contains(&took), "{took} ms, {before} before");
+    }
+}
+
+#[test]
+fn a_worker_that_is_late_is_not_lost() {
+    let mut world = opened(1);
+    world.pass(3_500);
+    for late in [500, 1_500, 2_900, 6_000, 10_000] {
+        let worker = world.workers.remove(0);
+        world.pass(late);
+        world.workers.insert(0, worker);
+        world.pass(1_000);
+        assert!(world.stored.placement.lost.is_empty(), "{late} ms");
+    }
+    // One that is gone is lost all the same.
+    let gone = world.workers.remove(0).incarnation;
+    world.pass(12_200);
+    assert_eq!(world.stored.placement.lost, [gone]);
+}
