@@ -1,11 +1,10 @@
 //! The listener that a leader's or worker's metrics are read from: plain HTTP, one path, on a thread of its
-//! own, so that whoever reads slowly or often holds up no actor. Connections are few, and short in all they
-//! send and take.
+//! own, so that a client that reads slowly or often holds up no actor. Connections are few, by address as well, and
+//! short in all they send and take; a new one takes the place of the one that was idle for longest.
 
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,16 +14,21 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use listener::{Bounds, Place, Places};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::Telemetry;
 use crate::exposition::METRICS_TYPE;
 
 /// The path.
 const PATH: &str = "/metrics";
-/// Connections at a time.
-const CONNECTIONS: usize = 16;
+/// Connections at a time, in all and of one address, and how long a write may make no progress.
+const BOUNDS: Bounds = Bounds {
+    connections: 64,
+    share: 16,
+    write: Duration::from_secs(10),
+};
 /// How long the head of a request may take to come.
 const HEAD: Duration = Duration::from_secs(5);
 /// How long a connection may last: Prometheus opens another one.
@@ -92,17 +96,21 @@ impl Drop for MetricsServer {
 
 async fn accept(listener: TcpListener, telemetry: Telemetry, at: SocketAddr) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Places::new(BOUNDS);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return Ok(());
-        };
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
+                // None is refused: an answer is made at once, so each connection waits for its other end.
+                let Some(place) = places.admit(peer.ip()) else {
+                    continue;
+                };
                 let telemetry = telemetry.clone();
                 tokio::spawn(async move {
-                    let _ = tokio::time::timeout(LIFE, connection(stream, telemetry, at)).await;
-                    drop(place);
+                    let served = connection(stream, &place, telemetry, at);
+                    tokio::select! {
+                        _ = tokio::time::timeout(LIFE, served) => {}
+                        () = place.displaced() => {}
+                    }
                 });
             }
             Err(error) => {
@@ -113,7 +121,7 @@ async fn accept(listener: TcpListener, telemetry: Telemetry, at: SocketAddr) -> 
     }
 }
 
-async fn connection(stream: TcpStream, telemetry: Telemetry, at: SocketAddr) {
+async fn connection(stream: TcpStream, place: &Place, telemetry: Telemetry, at: SocketAddr) {
     let service = service_fn(move |request: Request<Incoming>| {
         let answer = answer(&request, &telemetry, at);
         async move { Ok::<_, Infallible>(answer) }
@@ -122,7 +130,7 @@ async fn connection(stream: TcpStream, telemetry: Telemetry, at: SocketAddr) {
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(place.timed(stream)), service)
         .await;
     if let Err(error) = served {
         // Whoever was at the other end has gone.

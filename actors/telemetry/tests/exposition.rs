@@ -165,15 +165,32 @@ fn what_is_no_question_for_metrics_is_refused_and_leaves_them_readable() {
     assert!(get(at, "GET", "/metrics", "localhost").contains("warploom_launches_total"));
 }
 
+/// Asks again and again and reads no answer, until the server takes no more.
+fn stuffed(at: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(at).expect("it listens");
+    let moment = Some(Duration::from_millis(500));
+    stream.set_write_timeout(moment).expect("a time");
+    let many = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1_000);
+    while stream.write_all(many.as_bytes()).is_ok() {}
+    stream
+}
+
 #[test]
-fn who_holds_connections_open_keeps_others_out_for_moments_only() {
+fn connections_that_say_nothing_or_read_nothing_keep_nobody_out() {
     let (_telemetry, server) = served(&scraped(Role::Worker));
     let at = server.address();
-    // As many as there may be, and more. None says anything.
+    // As many as one address may have, and more.
     let silent: Vec<_> = (0..40).map(|_| TcpStream::connect(at)).collect();
     assert!(silent.iter().all(Result::is_ok));
     let answer = get(at, "GET", "/metrics", "localhost");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let threads: Vec<_> = (0..20)
+        .map(|_| std::thread::spawn(move || stuffed(at)))
+        .collect();
+    let deaf: Vec<_> = threads.into_iter().map(|it| it.join()).collect();
+    let answer = get(at, "GET", "/metrics", "localhost");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    drop((silent, deaf));
 }
 
 #[test]

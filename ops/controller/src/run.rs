@@ -96,7 +96,8 @@ async fn run(settings: &Settings, folders: Folders, json: bool) -> Result<()> {
     announce(&access, &url, json).await?;
     let told = stopping.clone();
     tokio::spawn(metrics::watch(Arc::clone(&cluster)));
-    let served = server::serve(listener, tls, router::router(cluster), stopping);
+    let router = router::router(cluster);
+    let served = server::serve(listener, tls, router, stopping, server::BOUNDS);
     let stopped = async {
         stop.await;
         tell.send_replace(true);

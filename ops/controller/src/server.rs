@@ -1,24 +1,30 @@
-//! Where the controller listens, and its connections: each bounded in number, in the time of its head, and
-//! by TLS wherever others than this host can come.
+//! Where the controller listens, and its connections: bounded in number, by address as well, in the time of a
+//! head and of each write, and by TLS wherever others than this host can come.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use axum::Router;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
-use hyper::body::Incoming;
+use axum::response::Response;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use listener::{Answering, Bounds, Place, Places};
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
@@ -30,8 +36,12 @@ use crate::http::gate::Peer;
 const PORT: u16 = 7_070;
 /// Ports that are tried.
 const PORTS: u16 = 20;
-/// Connections at a time.
-const CONNECTIONS: usize = 2_048;
+/// Connections at a time, in all and of one address, and how long a write may make no progress.
+pub(crate) const BOUNDS: Bounds = Bounds {
+    connections: 2_048,
+    share: 512,
+    write: Duration::from_secs(30),
+};
 /// How long the head of a request may take, and the beginning of TLS.
 const HEAD: Duration = Duration::from_secs(10);
 /// How long what is under way may take when the controller is told to stop.
@@ -111,32 +121,37 @@ pub(crate) async fn serve(
     tls: Option<TlsAcceptor>,
     router: Router,
     mut stopping: watch::Receiver<bool>,
+    bounds: Bounds,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Places::new(bounds);
     let mut connections = JoinSet::new();
     loop {
         // Finished ones are let go.
         while connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
             () = told(&mut stopping) => break,
-            accepted = accept(&listener, &places) => accepted,
+            accepted = listener.accept() => accepted,
         };
-        let Some((stream, peer, place)) = accepted else {
-            tokio::time::sleep(AGAIN).await;
+        let (stream, peer) = match accepted {
+            Ok((stream, peer)) => (stream, peer.ip()),
+            Err(error) => {
+                tracing::warn!(%error, "taking a connection");
+                tokio::time::sleep(AGAIN).await;
+                continue;
+            }
+        };
+        let Some(place) = places.admit(peer) else {
+            tracing::debug!(%peer, "all connections of this address are being answered");
             continue;
         };
+        // Events are small and wanted at once.
+        let _ = stream.set_nodelay(true);
         let (tls, router, stopping) = (tls.clone(), router.clone(), stopping.clone());
         connections.spawn(async move {
-            // It goes back when the connection has ended.
-            let _place = place;
-            match tls {
-                None => connection(stream, peer, router, stopping).await,
-                Some(tls) => {
-                    let accepted = tokio::time::timeout(HEAD, tls.accept(stream)).await;
-                    if let Ok(Ok(stream)) = accepted {
-                        connection(stream, peer, router, stopping).await;
-                    }
-                }
+            let place = Arc::new(place);
+            tokio::select! {
+                () = secured(stream, peer, Arc::clone(&place), tls, router, stopping) => {}
+                () = place.displaced() => {}
             }
         });
     }
@@ -152,34 +167,70 @@ async fn told(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-type Accepted = (TcpStream, IpAddr, tokio::sync::OwnedSemaphorePermit);
+/// A connection, with TLS where there is a certificate.
+async fn secured(
+    stream: TcpStream,
+    peer: IpAddr,
+    place: Arc<Place>,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    stopping: watch::Receiver<bool>,
+) {
+    let stream = place.timed(stream);
+    let Some(tls) = tls else {
+        return connection(stream, peer, place, router, stopping).await;
+    };
+    if let Ok(Ok(stream)) = tokio::time::timeout(HEAD, tls.accept(stream)).await {
+        connection(stream, peer, place, router, stopping).await;
+    }
+}
 
-/// The next connection, once there is a place for it.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Option<Accepted> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, peer)) => {
-            // Events are small and wanted at once.
-            let _ = stream.set_nodelay(true);
-            Some((stream, peer.ip(), place))
-        }
-        Err(error) => {
-            tracing::warn!(%error, "taking a connection");
-            None
-        }
+/// A body whose connection keeps its place until it was sent.
+struct Kept {
+    body: Body,
+    _answering: Answering,
+}
+
+impl hyper::body::Body for Kept {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: IpAddr,
+    place: Arc<Place>,
     router: Router,
     mut stopping: watch::Receiver<bool>,
 ) {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let mut request: Request = request.map(axum::body::Body::new);
+        let answering = place.answering();
+        let mut request: Request = request.map(Body::new);
         request.extensions_mut().insert(Peer(peer));
-        router.clone().oneshot(request)
+        let answer = router.clone().oneshot(request);
+        async move {
+            let (parts, body) = answer.await?.into_parts();
+            let body = Kept {
+                body,
+                _answering: answering,
+            };
+            Ok::<_, Infallible>(Response::from_parts(parts, body))
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -224,6 +275,52 @@ mod tests {
         let taken = one.local_addr().unwrap().to_string();
         let refused = listen(Some(&taken), false).await.unwrap_err();
         assert!(refused.to_string().contains("E-API-LISTEN"), "{refused:#}");
+    }
+
+    /// Asks for a long answer again and again and reads none, until the server takes no more.
+    fn stuffed(at: SocketAddr) -> std::net::TcpStream {
+        use std::io::Write as _;
+        let mut stream = std::net::TcpStream::connect(at).expect("it listens");
+        let moment = Some(Duration::from_millis(500));
+        stream.set_write_timeout(moment).expect("a time");
+        let many = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1_000);
+        while stream.write_all(many.as_bytes()).is_ok() {}
+        stream
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn answers_that_are_not_read_keep_nobody_out() {
+        let listener = listen(Some("127.0.0.1:0"), false).await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let long = || async { "x".repeat(1 << 20) };
+        let router = Router::new().route("/", axum::routing::get(long));
+        let (stop, stopping) = watch::channel(false);
+        let bounds = Bounds {
+            connections: 32,
+            share: 24,
+            ..BOUNDS
+        };
+        let served = tokio::spawn(serve(listener, None, router, stopping, bounds));
+        let asked = tokio::task::spawn_blocking(move || {
+            let deaf: Vec<_> = (0..24)
+                .map(|_| std::thread::spawn(move || stuffed(at)))
+                .collect();
+            let deaf: Vec<_> = deaf.into_iter().map(|it| it.join().unwrap()).collect();
+            use std::io::{Read as _, Write as _};
+            let mut stream = std::net::TcpStream::connect(at).expect("it listens");
+            // Sooner than a head is given up.
+            stream.set_read_timeout(Some(HEAD / 2)).expect("a time");
+            let head = "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+            stream.write_all(head.as_bytes()).expect("it is sent");
+            let mut answer = String::new();
+            let read = stream.read_to_string(&mut answer);
+            drop(deaf);
+            read.map(|_| answer)
+        });
+        let answer = asked.await.unwrap().expect("an answer in time");
+        assert!(answer.starts_with("HTTP/1.1 200 "));
+        stop.send_replace(true);
+        served.await.unwrap();
     }
 
     #[test]

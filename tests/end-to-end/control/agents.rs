@@ -2,6 +2,8 @@
 //! never more than their token may.
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::interface::{Interface, nobody, of_role};
 use crate::loaded::{LoadedCluster, plan};
@@ -150,4 +152,22 @@ async fn where_it_is_allowed_they_change_what_their_role_may() {
         "{told}"
     );
     viewer.get("/api/v1/tenants/batch").await.is(200);
+}
+
+/// The body of a message without a login is not waited for.
+#[tokio::test]
+async fn a_stranger_is_refused_before_their_message_is_there() {
+    let loaded = cluster("reads").await;
+    let url = &loaded.demo.cluster.controllers[0].said.url;
+    let host = url.strip_prefix("http://").expect("on this host");
+    let stranger = format!("Bearer wl_{}_{}", "0".repeat(16), "0".repeat(64));
+    let begun = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {host}\r\nauthorization: {stranger}\r\n\
+         content-type: application/json\r\ncontent-length: 9\r\n\r\nhalf"
+    );
+    let mut stalled = TcpStream::connect(host).await.expect("it listens");
+    stalled.write_all(begun.as_bytes()).await.expect("sent");
+    let mut answer = vec![0; 12];
+    stalled.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 401");
 }

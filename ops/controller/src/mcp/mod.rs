@@ -6,7 +6,7 @@ mod tools;
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -96,17 +96,19 @@ impl Caller {
 
 async fn message(
     State(endpoint): State<Arc<Endpoint>>,
-    peer: Option<axum::Extension<Peer>>,
-    headers: HeaderMap,
-    JsonBody(message): JsonBody<Value>,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let caller = Caller::of(&headers, peer.map(|peer| peer.0))?;
-    admitted(&headers)?;
+    let headers = request.headers();
+    let peer = request.extensions().get::<Peer>().copied();
+    let caller = Caller::of(headers, peer)?;
+    admitted(headers)?;
     let me = caller.request(&Method::GET, "/api/v1/me", None);
     let me = endpoint.answer(me).await;
     if me.0 != StatusCode::OK {
         return Ok((me.0, Json(me.1)).into_response());
     }
+    // Read after the login: the body of a stranger is not waited for.
+    let JsonBody(message) = JsonBody::<Value>::from_request(request, &()).await?;
     let method = message["method"].as_str();
     let answers =
         method.is_none() && (message["result"].is_object() || message["error"].is_object());
