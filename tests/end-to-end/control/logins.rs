@@ -82,6 +82,39 @@ async fn a_link_logs_one_browser_in_and_what_it_changes_needs_a_second_word() {
     assert!(!log.contains(secret) && !log.contains(word));
 }
 
+/// A good link is not refused for what others of its address send.
+#[tokio::test]
+async fn made_up_links_keep_no_good_one_out() {
+    let loaded = cluster(&["chat"], 1).await;
+    let url = loaded.demo.cluster.controllers[0].said.url.clone();
+    let links: Vec<_> = (0..5).map(|_| link(&loaded)).collect();
+    let (tell, told) = tokio::sync::watch::channel(0_u64);
+    let floods: Vec<_> = (0..4)
+        .map(|_| {
+            let (anybody, tell) = (nobody(&loaded), tell.clone());
+            tokio::spawn(async move {
+                let made_up = format!("wl_{}_{}", "0".repeat(16), "0".repeat(64));
+                loop {
+                    let answer = anybody.get(&format!("/login?once={made_up}")).await;
+                    if answer.status == 429 {
+                        tell.send_modify(|refused| *refused += 1);
+                    }
+                }
+            })
+        })
+        .collect();
+    for link in links {
+        // The address is refused by now, and goes on to be.
+        let (mut news, before) = (told.clone(), *told.borrow());
+        let refused = news.wait_for(|refused| *refused > before + 10);
+        refused.await.expect("they go on");
+        let (status, cookie) = followed(&nobody(&loaded), &link, &url).await;
+        assert_eq!(status, 303);
+        assert_ne!(cookie, "", "it is logged in");
+    }
+    floods.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
 #[tokio::test]
 async fn what_one_controller_knows_the_others_know_and_a_restart_forgets_nothing() {
     let mut loaded = cluster(&["chat"], 1).await;

@@ -106,14 +106,21 @@ pub(crate) async fn login(
 }
 
 async fn redeem(cluster: &Shared, once: Option<String>, peer: &str) -> Result<Secret, Problem> {
+    let link = once.as_deref().and_then(Secret::read);
+    let there = match &link {
+        Some(link) => {
+            let _place = cluster.lookups.acquire().await;
+            cluster.access.redeem(link).await?
+        }
+        None => false,
+    };
+    if there {
+        return cluster.access.log_in("link").await;
+    }
+    // Failures are counted, and nothing else: a good link is not refused for what others of its address send.
     let counted = cluster.strangers.take(peer, now_ms());
     counted.map_err(Problem::rate)?;
-    let link = once.as_deref().and_then(Secret::read);
-    let link = link.ok_or_else(Problem::login)?;
-    match cluster.access.redeem(&link).await? {
-        true => cluster.access.log_in("link").await,
-        false => Err(Problem::login()),
-    }
+    Err(Problem::login())
 }
 
 fn cookie(name: &str, value: &str, seconds: u64, secure: bool) -> String {
