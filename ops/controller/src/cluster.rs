@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{SessionId, Status};
 use telemetry::Telemetry;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use warploom_cli::admin::{Administrator, DeviceMemory};
 
-use crate::access::{AccessStore, Identities, Limiter};
+use crate::access::{AccessStore, Full, Identities, Identity, Limiter, Share, Shares};
 use crate::explained::Around;
 use crate::feed::OrderFeed;
 use crate::prices::Prices;
@@ -24,8 +24,16 @@ const FRESH: Duration = Duration::from_millis(100);
 const LOOKUPS: usize = 32;
 /// Readings of the usage at a time.
 const READINGS: usize = 2;
-/// Streams of events at a time.
-const STREAMS: usize = 1_024;
+/// Streams of events at a time, in all and of one login.
+const STREAMS: (usize, usize) = (1_024, 128);
+/// Requests at a time, in all and of one login: those of all logins are as many as connections let through.
+const REQUESTS: (usize, usize) = (usize::MAX, 128);
+/// Requests at a time that read the usage, under way or waiting, in all and of one login.
+const READERS: (usize, usize) = (64, 4);
+/// Requests at a time that replay the record, under way or waiting, in all and of one login.
+const REPLAYERS: (usize, usize) = (16, 1);
+/// How long a replay waits for its turn: longer than a file to compare may take to come.
+const TURN: Duration = Duration::from_secs(40);
 
 /// Status and memory of one moment.
 #[derive(Debug, Clone)]
@@ -56,12 +64,16 @@ pub(crate) struct Cluster {
     pub(crate) strangers: Limiter,
     /// Secrets that the broker is asked for at a time.
     pub(crate) lookups: Semaphore,
+    /// Requests that are under way.
+    pub(crate) underway: Arc<Shares>,
+    /// Streams of events.
+    pub(crate) streams: Arc<Shares>,
     /// Replays and exports at a time: each reads the whole record.
-    pub(crate) replays: Semaphore,
+    replays: Semaphore,
+    replayers: Arc<Shares>,
     /// Readings of the usage at a time: each reads all of its blocks.
-    pub(crate) readings: Semaphore,
-    /// Streams of events at a time.
-    pub(crate) streams: Arc<Semaphore>,
+    readings: Semaphore,
+    readers: Arc<Shares>,
     /// Identities that were looked up just now.
     pub(crate) identities: Identities,
     /// Completes when the controller is told to stop.
@@ -79,6 +91,20 @@ pub(crate) struct Cluster {
     /// What is measured of the interface and the cluster.
     pub(crate) telemetry: Telemetry,
     moment: Mutex<Option<(Instant, Result<Moment, Problem>)>>,
+}
+
+/// A turn at what few do at a time, given back when it is dropped.
+pub(crate) struct Turn<'a> {
+    _permit: SemaphorePermit<'a>,
+    _share: Share,
+}
+
+/// The problem of a login that gets no place.
+pub(crate) fn full_of(shares: &Shares, full: Full, what: &str) -> Problem {
+    match full {
+        Full::Own => Problem::share(format_args!("{} {what}", shares.each())),
+        Full::All => Problem::busy(what),
+    }
 }
 
 /// As handlers have it.
@@ -121,9 +147,12 @@ impl Cluster {
             requests: Limiter::new(4_000, 2_000),
             strangers: Limiter::new(40, 10),
             lookups: Semaphore::new(LOOKUPS),
+            underway: Shares::new(REQUESTS.0, REQUESTS.1),
+            streams: Shares::new(STREAMS.0, STREAMS.1),
             replays: Semaphore::new(1),
+            replayers: Shares::new(REPLAYERS.0, REPLAYERS.1),
             readings: Semaphore::new(READINGS),
-            streams: Arc::new(Semaphore::new(STREAMS)),
+            readers: Shares::new(READERS.0, READERS.1),
             identities: Identities::default(),
             stopping: parts.stopping,
             mcp_changes: parts.options.mcp_changes,
@@ -161,16 +190,51 @@ impl Cluster {
     }
 
     /// What the record explains; with a session that is asked for, of that too.
-    pub(crate) async fn explain(&self, asked: Option<SessionId>) -> Result<Arc<Reading>, Problem> {
+    pub(crate) async fn explain(
+        &self,
+        who: &Identity,
+        asked: Option<SessionId>,
+    ) -> Result<Arc<Reading>, Problem> {
+        let turn = async || self.replay(who).await;
         let explained = &self.explained;
-        explained
-            .read(&self.administrator, &self.replays, asked)
-            .await
+        explained.read(&self.administrator, turn, asked).await
+    }
+
+    /// The turn of a login that replays the record: one login after the other.
+    ///
+    /// # Errors
+    /// `E-API-SHARE` where the login has one already, `E-API-BUSY` where its turn does not come.
+    pub(crate) async fn replay(&self, who: &Identity) -> Result<Turn<'_>, Problem> {
+        let share = self.replayers.take(&who.share());
+        let share = share
+            .map_err(|full| full_of(&self.replayers, full, "replay of the record at a time"))?;
+        let turn = tokio::time::timeout(TURN, self.replays.acquire()).await;
+        let busy = || Problem::busy("a replay of the record");
+        Ok(Turn {
+            _permit: turn.ok().and_then(Result::ok).ok_or_else(busy)?,
+            _share: share,
+        })
+    }
+
+    /// The turn of a login that reads the usage.
+    ///
+    /// # Errors
+    /// `E-API-SHARE`, `E-API-BUSY` where too many wait, of this login or in all.
+    pub(crate) async fn reading(&self, who: &Identity) -> Result<Turn<'_>, Problem> {
+        let what = "readings of the usage at a time";
+        let share = self.readers.take(&who.share());
+        let share = share.map_err(|full| full_of(&self.readers, full, what))?;
+        let turn = self.readings.acquire().await;
+        let ended = |_| Problem::busy("a reading of the usage");
+        Ok(Turn {
+            _permit: turn.map_err(ended)?,
+            _share: share,
+        })
     }
 
     /// Streams of events that are open.
     pub(crate) fn open_streams(&self) -> u64 {
-        (STREAMS - self.streams.available_permits().min(STREAMS)) as u64
+        self.streams.all_taken() as u64
     }
 
     /// What was known is not true any more: somebody has changed it.

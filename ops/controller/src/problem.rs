@@ -10,6 +10,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use warploom_cli::exit::{Unreachable, UsageError};
 
+/// The code of what is done for others now.
+pub(crate) const BUSY: &str = "E-API-BUSY";
+
 /// A problem document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Problem {
@@ -27,7 +30,7 @@ pub(crate) struct Problem {
     /// Where events begin that are still there, of `E-API-GONE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     oldest: Option<String>,
-    /// In how many seconds to ask again, of `E-API-RATE` and `E-API-BUSY`.
+    /// In how many seconds to ask again, of `E-API-RATE`, `E-API-BUSY` and `E-API-SHARE`.
     #[serde(skip)]
     after_s: Option<u64>,
 }
@@ -129,7 +132,19 @@ impl Problem {
         let why = format!("{what} is being done for somebody else: ask again in a moment");
         Self {
             after_s: Some(2),
-            ..Self::of(StatusCode::TOO_MANY_REQUESTS, "E-API-BUSY", why)
+            ..Self::of(StatusCode::TOO_MANY_REQUESTS, BUSY, why)
+        }
+    }
+
+    /// The login has its share of what is bounded.
+    pub(crate) fn share(what: impl std::fmt::Display) -> Self {
+        Self {
+            after_s: Some(10),
+            ..Self::of(
+                StatusCode::TOO_MANY_REQUESTS,
+                "E-API-SHARE",
+                format!("this login has its share: {what}"),
+            )
         }
     }
 

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{SessionId, Tenant};
 use scheduler_leader_core::replay::ReplayedPosition;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 use warploom_cli::admin::Administrator;
 use warploom_cli::why::{Account, DeviceDayRow, WaitSummary, explain};
 
-use crate::problem::Problem;
+use crate::problem::{BUSY, Problem};
 
 /// How old an answer may be; or as old as it took to read it, where that is longer: the record is not read
 /// more than half of the time.
@@ -103,10 +103,10 @@ impl Readings {
     ///
     /// # Errors
     /// `E-API-BUSY` while the record is replayed for somebody else; as reading it.
-    pub(crate) async fn read(
+    pub(crate) async fn read<T>(
         &self,
         administrator: &Administrator,
-        replays: &Semaphore,
+        turn: impl AsyncFnOnce() -> Result<T, Problem>,
         asked: Option<SessionId>,
     ) -> Result<Arc<Reading>, Problem> {
         // Who comes while it is read waits for the same answer, also where that is that nobody answers.
@@ -117,8 +117,16 @@ impl Readings {
         {
             return reading.clone();
         }
-        let permit = replays.try_acquire();
-        let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
+        let _turn = match turn().await {
+            Ok(turn) => turn,
+            Err(problem) => {
+                // Of the login alone where it has its share; else all that wait hear the same.
+                if problem.code() == BUSY {
+                    *known = Some((Instant::now() + FRESH, Err(problem.clone())));
+                }
+                return Err(problem);
+            }
+        };
         let began = Instant::now();
         let mut accounts = Accounts {
             asked,

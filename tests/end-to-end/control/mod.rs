@@ -6,5 +6,6 @@ pub(crate) mod interface;
 mod logins;
 mod operations;
 mod roles;
+mod shares;
 mod streams;
 mod why;

@@ -70,6 +70,14 @@ impl Identity {
         }
     }
 
+    /// The name of the share that is theirs of what is bounded. The tokens of one tenant have one together.
+    pub(crate) fn share(&self) -> String {
+        match (self.role, &self.tenant) {
+            (Role::TenantAdmin, Some(tenant)) => format!("tenant {tenant}"),
+            _ => self.id.clone(),
+        }
+    }
+
     /// The operations that they may do, of anything.
     pub(crate) fn operations(&self) -> Vec<Operation> {
         let all = Operation::ALL.iter().copied();

@@ -7,6 +7,7 @@ mod limiter;
 mod operation;
 mod role;
 mod secret;
+mod shares;
 mod store;
 
 pub(crate) use identities::Identities;
@@ -17,4 +18,5 @@ pub(crate) use limiter::Limiter;
 pub(crate) use operation::{Operation, Scope};
 pub(crate) use role::Role;
 pub(crate) use secret::{Secret, digest};
+pub(crate) use shares::{Full, Share, Shares};
 pub(crate) use store::{AccessStore, Kept, LOGIN, TokenRecord};

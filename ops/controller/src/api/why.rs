@@ -82,7 +82,7 @@ pub(crate) async fn why_tenant(
     let missing = || Problem::missing(format_args!("tenant {name:?}"));
     let tenant: Tenant = name.parse().map_err(|_| missing())?;
     visible(&who.0, &tenant).map_err(|_| missing())?;
-    let reading = cluster.explain(None).await?;
+    let reading = cluster.explain(&who.0, None).await?;
     let summary = reading.tenants.get(&tenant).cloned();
     // Of one who has gone the record still tells; one who is there may have run nothing.
     let there = cluster.view.tenant(&tenant).map(|_| WaitSummary::default());
@@ -120,7 +120,7 @@ pub(crate) async fn why_session(
 ) -> Result<Json<SessionWaitsModel>, Problem> {
     let missing = || Problem::missing(format_args!("session {id:?}"));
     let session: SessionId = id.parse().map_err(|_| missing())?;
-    let reading = cluster.explain(Some(session)).await?;
+    let reading = cluster.explain(&who.0, Some(session)).await?;
     let recorded = reading.sessions.get(&session).cloned();
     let told = cluster.administrator.session(session).await;
     let told = match &recorded {
@@ -175,7 +175,7 @@ pub(crate) async fn why_device(
 ) -> Result<Json<DeviceDaysModel>, Problem> {
     let missing = || Problem::missing(format_args!("device {number:?}"));
     let gpu: u32 = number.parse().map_err(|_| missing())?;
-    let reading = cluster.explain(None).await?;
+    let reading = cluster.explain(&who.0, None).await?;
     let day = |day: &DeviceDayRow| DeviceDayModel {
         day: day.day.clone(),
         busy_ns: day.busy_ns,
@@ -218,7 +218,7 @@ pub(crate) async fn why_position(
 ) -> Result<Json<ExplainedModel>, Problem> {
     let missing = || Problem::missing(format_args!("position {place:?} that has ended"));
     let at: At = place.parse().map_err(|_| missing())?;
-    let explained = explained(&cluster, at).await?.ok_or_else(missing)?;
+    let explained = explained(&cluster, &who.0, at).await?.ok_or_else(missing)?;
     let tenant: Tenant = explained.position.tenant.parse().map_err(|_| missing())?;
     visible(&who.0, &tenant).map_err(|_| missing())?;
     let Explained { position, times } = explained.seen_by(&who.0);
@@ -226,7 +226,11 @@ pub(crate) async fn why_position(
 }
 
 /// A position: of the newest ones, of those around one that was looked for, or of the record.
-async fn explained(cluster: &Cluster, at: At) -> Result<Option<Explained>, Problem> {
+async fn explained(
+    cluster: &Cluster,
+    who: &Identity,
+    at: At,
+) -> Result<Option<Explained>, Problem> {
     let follower = cluster.order.begin(&cluster.administrator).await;
     match follower.find(at) {
         Found::None => return Ok(None),
@@ -240,7 +244,6 @@ async fn explained(cluster: &Cluster, at: At) -> Result<Option<Explained>, Probl
     if let Some(explained) = cluster.around.find(at) {
         return Ok(Some(explained));
     }
-    let permit = cluster.replays.try_acquire();
-    let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
+    let _turn = cluster.replay(who).await?;
     cluster.around.look(&cluster.administrator, at).await
 }

@@ -14,7 +14,7 @@ use warploom_cli::calendar::now_ms;
 
 use super::rules::{Need, Rules};
 use crate::access::{Identity, Means, Scope, Secret};
-use crate::cluster::{Cluster, Shared};
+use crate::cluster::{Cluster, Shared, full_of};
 use crate::metrics::Counted;
 use crate::problem::Problem;
 
@@ -67,12 +67,23 @@ impl Asking {
 
 impl Gate {
     async fn answer(&self, need: Need, path: &str, mut request: Request, next: Next) -> Response {
+        // Held until the answer is there.
+        let mut underway = None;
         if need != Need::Nothing {
             let asking = Asking::of(&request, self.cluster.secure);
             match self.pass(asking, need).await {
                 Ok(identity) => {
                     let (name, method) = (&identity.name, request.method());
                     tracing::info!(%name, %method, path, "request");
+                    let all = &self.cluster.underway;
+                    let share = match all.take(&identity.share()) {
+                        Ok(share) => Arc::new(share),
+                        Err(full) => {
+                            return full_of(all, full, "requests at a time").into_response();
+                        }
+                    };
+                    request.extensions_mut().insert(Arc::clone(&share));
+                    underway = Some(share);
                     request.extensions_mut().insert(identity);
                 }
                 Err(problem) => return problem.into_response(),
@@ -82,7 +93,9 @@ impl Gate {
         if let Err(problem) = self.rules.queried(request.method(), path, request.uri()) {
             return problem.into_response();
         }
-        next.run(request).await
+        let response = next.run(request).await;
+        drop(underway);
+        response
     }
 
     async fn pass(&self, asking: Asking, need: Need) -> Result<Identity, Problem> {

@@ -8,7 +8,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::access::{Identity, Kept, digest};
+use crate::access::{Identity, Kept, Share, digest};
 use crate::cluster::Shared;
 use crate::http::extract::{BODY, in_time};
 use crate::problem::Problem;
@@ -50,6 +50,8 @@ async fn keyed(
     let who = who.map_or("", |identity| &identity.id);
     let key = name(key, who)?;
     let what = digest_of(&parts.method, &parts.uri.to_string(), &body);
+    // Held to its end, too.
+    let underway = parts.extensions.get::<Arc<Share>>().cloned();
     let request = Request::from_parts(parts, Body::from(body));
     let cluster = Arc::clone(cluster);
     // To its end, also where whoever sent it does not listen any more: they will ask for its answer. From its
@@ -66,6 +68,7 @@ async fn keyed(
             &bytes,
         );
         cluster.access.answered(&key, &what, answer).await?;
+        drop(underway);
         Ok(Response::from_parts(parts, Body::from(bytes)))
     });
     done.await

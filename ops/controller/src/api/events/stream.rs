@@ -8,11 +8,11 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use warploom_cli::calendar::now_ms;
 
-use crate::access::Identity;
-use crate::cluster::Shared;
+use crate::access::{Identity, Share};
+use crate::cluster::{Shared, full_of};
 use crate::problem::Problem;
 
 /// How long a stream is silent at most: what lies between may forget a silent connection.
@@ -28,7 +28,7 @@ pub(super) struct StreamSlot {
     cluster: Shared,
     identity: Identity,
     looked: Instant,
-    _permit: OwnedSemaphorePermit,
+    _share: Share,
     stopping: watch::Receiver<bool>,
     begun: bool,
 }
@@ -48,15 +48,16 @@ impl StreamSlot {
     /// Takes a place.
     ///
     /// # Errors
-    /// Where all are taken.
+    /// Where all are taken, or the login has its share.
     pub(super) fn take(cluster: &Shared, identity: Identity) -> Result<Self, Problem> {
-        let permit = Arc::clone(&cluster.streams).try_acquire_owned();
-        let permit = permit.map_err(|_| Problem::busy("as much watching as there may be"))?;
+        let share = cluster.streams.take(&identity.share());
+        let share =
+            share.map_err(|full| full_of(&cluster.streams, full, "streams of events at a time"))?;
         Ok(Self {
             cluster: Arc::clone(cluster),
             identity,
             looked: Instant::now(),
-            _permit: permit,
+            _share: share,
             stopping: cluster.stopping.clone(),
             begun: false,
         })

@@ -12,7 +12,7 @@ use warploom_cli::record::{
 };
 
 use crate::cluster::Shared;
-use crate::http::extract::{BODY, in_time};
+use crate::http::extract::{BODY, Who, in_time};
 use crate::position::Position;
 use crate::problem::Problem;
 
@@ -106,10 +106,10 @@ impl From<Difference> for Compared {
     responses((status = 200, body = Compared)))]
 pub(crate) async fn compare(
     State(cluster): State<Shared>,
+    who: Who,
     body: Body,
 ) -> Result<Json<Compared>, Problem> {
-    let permit = cluster.replays.try_acquire();
-    let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
+    let _turn = cluster.replay(&who.0).await?;
     // Not before there is a place, for a file is large; and not for long, for the place is the only one.
     let file = in_time(to_bytes(body, FILE), BODY).await?;
     let file = file.map_err(|_| Problem::too_large("a file to compare is 64 MiB at most"))?;

@@ -92,8 +92,7 @@ pub(crate) async fn order(
     let items = match window.of_newest(&newest) {
         Some(items) => items,
         None => {
-            let permit = cluster.replays.try_acquire();
-            let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
+            let _turn = cluster.replay(&who.0).await?;
             window.of_record(&cluster.administrator).await?
         }
     };
@@ -131,9 +130,11 @@ pub(crate) struct VerifiedModel {
 #[utoipa::path(post, path = "/api/v1/order/verify", tag = "order",
     extensions(("x-operation" = json!("order.verify"))),
     responses((status = 200, body = VerifiedModel)))]
-pub(crate) async fn verify(State(cluster): State<Shared>) -> Result<Json<VerifiedModel>, Problem> {
-    let permit = cluster.replays.try_acquire();
-    let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
+pub(crate) async fn verify(
+    State(cluster): State<Shared>,
+    who: Who,
+) -> Result<Json<VerifiedModel>, Problem> {
+    let _turn = cluster.replay(&who.0).await?;
     let record = of_cluster(&cluster.administrator).await?;
     let check = tokio::task::spawn_blocking(move || record.verify()).await;
     let check = check.map_err(|error| Problem::internal(error.to_string()))?;
@@ -173,6 +174,7 @@ pub(crate) struct ExportQuery {
         (String = "text/csv"), (String = "application/jsonl"), ("application/octet-stream")))))]
 pub(crate) async fn export(
     State(cluster): State<Shared>,
+    who: Who,
     QueryParams(asked): QueryParams<ExportQuery>,
 ) -> Result<([(HeaderName, HeaderValue); 2], Bytes), Problem> {
     let (format, kind, name) = match asked.format.as_deref().unwrap_or("record") {
@@ -184,8 +186,7 @@ pub(crate) async fn export(
             return Err(Problem::malformed(why));
         }
     };
-    let permit = cluster.replays.try_acquire();
-    let _permit = permit.map_err(|_| Problem::busy("a replay of the record"))?;
+    let _turn = cluster.replay(&who.0).await?;
     let record = of_cluster(&cluster.administrator).await?;
     let written = tokio::task::spawn_blocking(move || file::write(record, format)).await;
     let written = written.map_err(|error| Problem::internal(error.to_string()))??;

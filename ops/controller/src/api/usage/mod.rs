@@ -167,8 +167,7 @@ impl UsageQuery {
 
 /// Reads the books; whoever is of one tenant sees no share of all.
 async fn books(cluster: &Cluster, query: Query, who: &Who) -> Result<Books, Problem> {
-    // Whoever comes while others read waits.
-    let _place = cluster.readings.acquire().await;
+    let _turn = cluster.reading(&who.0).await?;
     let mut books = cluster.administrator.books(query).await?;
     if who.0.scope(Operation::UsageRead) != Scope::All {
         books.all = books.sum().totals;
