@@ -100,6 +100,7 @@ impl Storage {
             Stored::Usage => self.subjects.usage_stream(),
             Stored::Kernels => self.subjects.kernel_bucket(),
             Stored::Control => self.subjects.control_bucket(),
+            Stored::Answers => self.subjects.answers_bucket(),
         }
     }
 

@@ -31,16 +31,19 @@ pub enum Stored {
     Kernels,
     /// Bucket: tokens and logins of controllers, and what devices did in the part of the record that was cut off.
     Control,
+    /// Bucket: answers of controllers to requests with an idempotency key.
+    Answers,
 }
 
 impl Stored {
     /// All there are, the most important first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Lease,
         Self::State,
         Self::Usage,
         Self::Kernels,
         Self::Control,
+        Self::Answers,
         Self::Record,
     ];
 }
@@ -92,7 +95,8 @@ impl Row {
                 least: 4 * MIB,
                 bucket: Some((1, KERNEL_AGE, None)),
             },
-            Stored::Control => Self {
+            // Apart from one another: answers, which clients cause, take no room of tokens and logins.
+            Stored::Control | Stored::Answers => Self {
                 storage: file,
                 bytes: 16 * MIB,
                 least: MIB,

@@ -404,10 +404,16 @@ impl Subjects {
         format!("wl-{}-kernels", self.cluster)
     }
 
-    /// Name of the KV bucket that holds what controllers know: tokens, logins, requests that were answered.
+    /// Name of the KV bucket that holds what controllers know: tokens and logins.
     #[must_use]
     pub fn control_bucket(&self) -> String {
         format!("wl-{}-control", self.cluster)
+    }
+
+    /// Name of the KV bucket that holds answers of controllers to requests with an idempotency key.
+    #[must_use]
+    pub fn answers_bucket(&self) -> String {
+        format!("wl-{}-answers", self.cluster)
     }
 
     /// Name of the KV bucket that holds tenants (`tenant.<name>`), `settings`, `profile`, `pin` and

@@ -1,5 +1,8 @@
-//! What is bounded, one login cannot take: streams, requests at a time.
+//! What is bounded, one login cannot take: streams, requests at a time, kept answers.
 
+use std::time::Instant;
+
+use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
@@ -10,6 +13,8 @@ use crate::loaded::{LoadedCluster, SOON};
 
 /// Streams, and requests at a time, of one login.
 const SHARE: usize = 128;
+/// Requests with a key that are sent at a time.
+const AT_ONCE: usize = 16;
 
 #[tokio::test]
 async fn a_login_takes_its_share_of_streams_and_no_more() {
@@ -81,4 +86,40 @@ async fn a_login_whose_bodies_do_not_come_keeps_no_other_out() {
     other.get("/api/v1/me").await.is(200);
     drop(stalled);
     within_async(SOON, async || theirs.get("/api/v1/me").await.status == 200).await;
+}
+
+#[tokio::test]
+async fn keys_of_one_login_fill_no_store_of_others() {
+    let loaded = cluster(&["chat"], 1).await;
+    let admin = of_role(&loaded, "tenant-admin", Some("chat"));
+    let began = Instant::now();
+    // Each is refused, for a token is not logged out; until there are too many.
+    let flood = async |number: usize| {
+        for round in 0.. {
+            let key = admin.with("idempotency-key", &format!("{number}-{round}"));
+            let answer = key.ask("POST", "/api/v1/logout", None).await;
+            if answer.status == 429 {
+                answer.problem(429, "E-API-SHARE");
+                return;
+            }
+            answer.problem(409, "E-API-CONFLICT");
+            assert!(began.elapsed() < SOON, "{round} keys of each are kept");
+        }
+    };
+    futures_util::future::join_all((0..AT_ONCE).map(flood)).await;
+    // Tokens, logins and keys of others are made as before.
+    let operator = of_role(&loaded, "operator", None);
+    let key = operator.with("idempotency-key", "mine");
+    let body = json!({"name": "batch"});
+    key.send("POST", "/api/v1/tenants", body.clone())
+        .await
+        .is(201);
+    let replayed = key.send("POST", "/api/v1/tenants", body).await.is(201);
+    assert_eq!(replayed.header("idempotency-replayed"), "true");
+    // Refusals are kept for seconds: the login has room again.
+    within_async(SOON, async || {
+        let key = admin.with("idempotency-key", "later");
+        key.ask("POST", "/api/v1/logout", None).await.status == 409
+    })
+    .await;
 }

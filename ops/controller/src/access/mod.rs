@@ -1,6 +1,8 @@
 //! Who may do what: roles, the table of operations, tokens and logins. Decisions are functions of what is
 //! stored and of the moment; `store.rs` is their shell.
 
+mod answers;
+mod bucket;
 mod identities;
 mod identity;
 mod limiter;
@@ -10,6 +12,7 @@ mod secret;
 mod shares;
 mod store;
 
+pub(crate) use answers::{Kept, Key};
 pub(crate) use identities::Identities;
 #[cfg(test)]
 pub(crate) use identity::tests::identity;
@@ -19,4 +22,4 @@ pub(crate) use operation::{Operation, Scope};
 pub(crate) use role::Role;
 pub(crate) use secret::{Secret, digest};
 pub(crate) use shares::{Full, Share, Shares};
-pub(crate) use store::{AccessStore, Kept, LOGIN, TokenRecord};
+pub(crate) use store::{AccessStore, LOGIN, TokenRecord};

@@ -1,12 +1,11 @@
-//! Tokens, logins and answered requests, in the cluster's bucket for them: all that controllers know.
+//! Tokens and logins, in the cluster's bucket for them, and answered requests in theirs: all that controllers
+//! know.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actors::storage::{Storage, Stored};
 use async_nats::jetstream;
-use async_nats::jetstream::kv::{Operation as Written, Store};
-use async_nats::jetstream::message::PublishMessage;
 use bus_schemas::Tenant;
 use futures_util::TryStreamExt as _;
 use serde::de::DeserializeOwned;
@@ -14,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use warploom_cli::admin::Administrator;
 use warploom_cli::calendar::now_ms;
 
+use super::answers::{Answers, Kept, Key};
+use super::bucket::{Bucket, failed};
 use super::{Identity, Means, Operation, Role, Secret};
 use crate::problem::Problem;
 
@@ -21,10 +22,6 @@ use crate::problem::Problem;
 const LINK: Duration = Duration::from_secs(600);
 /// How long a login lasts.
 pub(crate) const LOGIN: Duration = Duration::from_secs(12 * 3_600);
-/// How long a request with an idempotency key may be under way: whoever did it may have died meanwhile.
-const UNDER_WAY: Duration = Duration::from_secs(120);
-/// How long the answer to a request with an idempotency key is kept.
-const ANSWER: Duration = Duration::from_secs(24 * 3_600);
 /// Tokens there may be.
 const TOKENS: usize = 1_000;
 
@@ -65,20 +62,11 @@ impl TokenRecord {
     }
 }
 
-/// The answer to a request that came with an idempotency key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
-    /// Of the request: another one may not come with the same key.
-    pub(crate) request: String,
-    /// Status and body, once it is answered.
-    pub(crate) answer: Option<(u16, String)>,
-}
-
-/// The bucket.
+/// The buckets.
 #[derive(Clone)]
 pub(crate) struct AccessStore {
-    jetstream: jetstream::Context,
-    store: Store,
+    bucket: Bucket,
+    answers: Answers,
 }
 
 /// Where a token or a login is kept.
@@ -89,12 +77,6 @@ fn key(means: Means, id: &str) -> String {
     }
 }
 
-/// The broker does not do it.
-fn failed(error: impl std::fmt::Display) -> Problem {
-    let why = format!("the broker does not answer for tokens and logins ({error})");
-    anyhow::anyhow!(warploom_cli::exit::Unreachable(why)).into()
-}
-
 impl AccessStore {
     /// Opens it, or makes it.
     pub(crate) async fn open(administrator: &Administrator) -> Result<Self, Problem> {
@@ -102,51 +84,16 @@ impl AccessStore {
         jetstream.set_timeout(administrator.patience());
         let storage = Storage::new(jetstream.clone(), administrator.subjects());
         let store = storage.bucket(Stored::Control).await.map_err(failed)?;
-        Ok(Self { jetstream, store })
-    }
-
-    /// Writes a value that goes by itself, over the one of that revision; 0 is none. Whether it was that
-    /// one.
-    async fn write(
-        &self,
-        key: &str,
-        value: &impl Serialize,
-        over: u64,
-        life: Duration,
-    ) -> Result<bool, Problem> {
-        let value =
-            serde_json::to_vec(value).map_err(|error| Problem::internal(error.to_string()))?;
-        let message = PublishMessage::build()
-            .payload(value.into())
-            .expected_last_subject_sequence(over)
-            .ttl(life);
-        let subject = format!("$KV.{}.{key}", self.store.name);
-        let sent = self.jetstream.send_publish(subject, message);
-        match sent.await.map_err(failed)?.await {
-            Ok(_) => Ok(true),
-            Err(error)
-                if error.kind() == jetstream::context::PublishErrorKind::WrongLastSequence =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(failed(error)),
-        }
-    }
-
-    /// A value and its revision; none with the revision that a new one goes over.
-    async fn read<T: DeserializeOwned>(&self, key: &str) -> Result<(Option<T>, u64), Problem> {
-        let Some(entry) = self.store.entry(key).await.map_err(failed)? else {
-            return Ok((None, 0));
-        };
-        let value =
-            (entry.operation == Written::Put).then(|| serde_json::from_slice(&entry.value).ok());
-        Ok((value.flatten(), entry.revision))
+        let bucket = Bucket::new(jetstream.clone(), store);
+        let answers = Answers::open(&storage, &jetstream, bucket.clone()).await?;
+        Ok(Self { bucket, answers })
     }
 
     /// A link that logs one browser in, once.
     pub(crate) async fn link(&self) -> Result<Secret, Problem> {
         let secret = Secret::random()?;
-        self.write(&format!("link.{}", secret.id), &secret.digest(), 0, LINK)
+        self.bucket
+            .write(&format!("link.{}", secret.id), &secret.digest(), 0, LINK)
             .await?;
         Ok(secret)
     }
@@ -154,15 +101,11 @@ impl AccessStore {
     /// Uses a link up; whether it was there. Of several that try it at once one does it.
     pub(crate) async fn redeem(&self, secret: &Secret) -> Result<bool, Problem> {
         let key = format!("link.{}", secret.id);
-        let (kept, revision) = self.read::<String>(&key).await?;
+        let (kept, revision) = self.bucket.read::<String>(&key).await?;
         if !kept.is_some_and(|kept| secret.is(&kept)) {
             return Ok(false);
         }
-        Ok(self
-            .store
-            .delete_expect_revision(&key, Some(revision))
-            .await
-            .is_ok())
+        Ok(self.bucket.take(&key, revision).await)
     }
 
     /// Logs somebody in as an operator; gives the cookie's secret.
@@ -177,17 +120,15 @@ impl AccessStore {
             created_ms: now,
             expires_ms: now + LOGIN.as_millis() as u64,
         };
-        self.write(&format!("login.{}", secret.id), &record, 0, LOGIN)
+        self.bucket
+            .write(&format!("login.{}", secret.id), &record, 0, LOGIN)
             .await?;
         Ok(secret)
     }
 
     /// Ends a login.
     pub(crate) async fn log_out(&self, secret: &Secret) -> Result<(), Problem> {
-        self.store
-            .delete(format!("login.{}", secret.id))
-            .await
-            .map_err(failed)
+        self.bucket.delete(&format!("login.{}", secret.id)).await
     }
 
     /// Who has this secret.
@@ -196,14 +137,17 @@ impl AccessStore {
         secret: &Secret,
         means: Means,
     ) -> Result<Option<Identity>, Problem> {
-        let (record, _) = self.read::<TokenRecord>(&key(means, &secret.id)).await?;
+        let (record, _) = self
+            .bucket
+            .read::<TokenRecord>(&key(means, &secret.id))
+            .await?;
         Ok(record.and_then(|record| record.identity(secret, means, now_ms())))
     }
 
     /// Whether a token or login is still there as somebody has shown it.
     pub(crate) async fn stands(&self, identity: &Identity) -> Result<bool, Problem> {
         let key = key(identity.means, &identity.id);
-        let (record, _) = self.read::<TokenRecord>(&key).await?;
+        let (record, _) = self.bucket.read::<TokenRecord>(&key).await?;
         Ok(record.is_some_and(|record| now_ms() < record.expires_ms))
     }
 
@@ -219,7 +163,8 @@ impl AccessStore {
             )));
         }
         let life = Duration::from_millis(record.expires_ms.saturating_sub(record.created_ms));
-        self.write(&format!("token.{}", secret.id), record, 0, life)
+        self.bucket
+            .write(&format!("token.{}", secret.id), record, 0, life)
             .await?;
         Ok(())
     }
@@ -231,13 +176,16 @@ impl AccessStore {
         value: &impl Serialize,
         life: Duration,
     ) -> Result<(), Problem> {
-        let (_, revision) = self.read::<serde_json::Value>(key).await?;
-        self.write(key, value, revision, life).await.map(drop)
+        let (_, revision) = self.bucket.read::<serde_json::Value>(key).await?;
+        self.bucket
+            .write(key, value, revision, life)
+            .await
+            .map(drop)
     }
 
     /// Removes a value.
     pub(crate) async fn remove(&self, key: &str) -> Result<(), Problem> {
-        self.store.delete(key).await.map_err(failed)
+        self.bucket.delete(key).await
     }
 
     /// The values of all keys that begin like this, by the rest of the key.
@@ -245,7 +193,7 @@ impl AccessStore {
         &self,
         prefix: &str,
     ) -> Result<BTreeMap<String, T>, Problem> {
-        let keys = self.store.keys().await.map_err(failed)?;
+        let keys = self.bucket.store().keys().await.map_err(failed)?;
         let keys: Vec<String> = keys.try_collect().await.map_err(failed)?;
         let mut values = BTreeMap::new();
         for key in keys {
@@ -253,7 +201,7 @@ impl AccessStore {
                 continue;
             };
             // It may have gone since.
-            let value = self.read(&key).await?.0;
+            let value = self.bucket.read(&key).await?.0;
             values.extend(value.map(|value| (rest.to_owned(), value)));
         }
         Ok(values)
@@ -267,51 +215,25 @@ impl AccessStore {
     /// Removes a token; whether there was one.
     pub(crate) async fn remove_token(&self, id: &str) -> Result<bool, Problem> {
         let key = format!("token.{id}");
-        let (record, revision) = self.read::<TokenRecord>(&key).await?;
+        let (record, revision) = self.bucket.read::<TokenRecord>(&key).await?;
         if record.is_none() {
             return Ok(false);
         }
-        Ok(self
-            .store
-            .delete_expect_revision(&key, Some(revision))
-            .await
-            .is_ok())
+        Ok(self.bucket.take(&key, revision).await)
     }
 
     /// Begins a request that came with an idempotency key: none where it is new, else what is kept of it.
-    pub(crate) async fn begin(&self, key: &str, request: &str) -> Result<Option<Kept>, Problem> {
-        let kept = Kept {
-            request: request.into(),
-            answer: None,
-        };
-        let key = format!("once.{key}");
-        loop {
-            let (found, revision) = self.read::<Kept>(&key).await?;
-            match found {
-                Some(found) => return Ok(Some(found)),
-                None if self.write(&key, &kept, revision, UNDER_WAY).await? => return Ok(None),
-                // Somebody else has just begun it.
-                None => {}
-            }
-        }
+    pub(crate) async fn begin(&self, key: &Key, request: &str) -> Result<Option<Kept>, Problem> {
+        self.answers.begin(key, request).await
     }
 
     /// Keeps the answer of a request that was begun; none forgets it, for it may be tried again.
     pub(crate) async fn answered(
         &self,
-        key: &str,
+        key: &Key,
         request: &str,
         answer: Option<(u16, String)>,
     ) -> Result<(), Problem> {
-        let key = format!("once.{key}");
-        let (_, revision) = self.read::<Kept>(&key).await?;
-        if answer.is_none() {
-            return self.store.delete(&key).await.map_err(failed);
-        }
-        let kept = Kept {
-            request: request.into(),
-            answer,
-        };
-        self.write(&key, &kept, revision, ANSWER).await.map(drop)
+        self.answers.answered(key, request, answer).await
     }
 }

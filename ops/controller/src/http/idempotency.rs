@@ -8,7 +8,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::access::{Identity, Kept, Share, digest};
+use crate::access::{Identity, Kept, Key, Share, digest};
 use crate::cluster::Shared;
 use crate::http::extract::{BODY, in_time};
 use crate::problem::Problem;
@@ -19,6 +19,8 @@ const KEY: &str = "idempotency-key";
 const KEY_LENGTH: usize = 128;
 /// Bytes of a request or an answer at most.
 const MOST: usize = 256 << 10;
+/// Bytes of an answer that is kept.
+const KEPT: usize = 16 << 10;
 
 /// An answer with this has a secret in it, and is told once.
 #[derive(Debug, Clone, Copy)]
@@ -47,14 +49,16 @@ async fn keyed(
     let body =
         body.map_err(|_| Problem::too_large("a request with an Idempotency-Key is too large"))?;
     let who = parts.extensions.get::<Identity>();
-    let who = who.map_or("", |identity| &identity.id);
-    let key = name(key, who)?;
+    let key = Key {
+        owner: who.map(Identity::share).unwrap_or_default(),
+        name: name(key, who.map_or("", |identity| &identity.id))?,
+    };
     let what = digest_of(&parts.method, &parts.uri.to_string(), &body);
     // Held to its end, too.
     let underway = parts.extensions.get::<Arc<Share>>().cloned();
     let request = Request::from_parts(parts, Body::from(body));
     let cluster = Arc::clone(cluster);
-    // To its end, also where whoever sent it does not listen any more: they will ask for its answer. From its
+    // To its end, also where its sender does not listen any more: they will ask for its answer. From its
     // beginning on: one that is kept as begun and is not done would be refused until that is forgotten.
     let done = tokio::spawn(async move {
         if let Some(kept) = cluster.access.begin(&key, &what).await? {
@@ -103,8 +107,10 @@ fn kept_of(
         return None;
     }
     let text = match secret {
-        Some(SecretAnswer) => String::new(),
-        None => String::from_utf8_lossy(body).into_owned(),
+        None if body.len() <= KEPT => String::from_utf8_lossy(body).into_owned(),
+        // Nothing was done: it may be tried again.
+        None if !status.is_success() => return None,
+        _ => String::new(),
     };
     Some((status.as_u16(), text))
 }
@@ -123,6 +129,9 @@ fn again(kept: Kept, what: &str) -> Result<Response, Problem> {
     if body.is_empty() && status == StatusCode::CREATED {
         let why = "it was made, and its secret is told only once: remove it and make another";
         return Err(Problem::conflict(why));
+    }
+    if body.is_empty() && status == StatusCode::OK {
+        return Err(Problem::conflict("it was done, and its answer is not kept"));
     }
     let kind = match status.is_success() {
         true => "application/json",
@@ -149,6 +158,12 @@ mod tests {
         assert_eq!(kept, Some((409, "{}".into())));
         let kept = kept_of(StatusCode::CREATED, Some(SecretAnswer), &body);
         assert_eq!(kept, Some((201, String::new())));
+        let long = Bytes::from(vec![b'x'; KEPT + 1]);
+        assert_eq!(
+            kept_of(StatusCode::OK, None, &long),
+            Some((200, String::new()))
+        );
+        assert_eq!(kept_of(StatusCode::CONFLICT, None, &long), None);
     }
 
     #[test]
@@ -167,5 +182,7 @@ mod tests {
         assert_eq!(status(again(kept("a", None), "a")), 409);
         let told = Some((201, String::new()));
         assert_eq!(status(again(kept("a", told), "a")), 409);
+        let long = Some((200, String::new()));
+        assert_eq!(status(again(kept("a", long), "a")), 409);
     }
 }
