@@ -1,7 +1,10 @@
-//! A shared library with a name and nothing in it.
+//! A shared library with a name and no code in it.
 //!
 //! Programs that find a library of this name already loaded look into it, find nothing, and take
 //! the way they take without it. Numba and cuda.core do so with nvJitLink: they then send PTX.
+//! Before that they look for its functions in all that is loaded, and would find those of the real library
+//! behind this one. So it has them as absolute symbols of value zero: `dlsym` gives NULL for them. They have a
+//! version of their own, so that libraries which are linked with the real one are not bound to them.
 //! It says that it has the version of symbols that its name is, for those who need them of it and find
 //! them elsewhere.
 
@@ -12,27 +15,48 @@ const SYMBOL: usize = 24;
 const DYNAMIC: usize = 16;
 /// And of a version with its name.
 const VERSION: usize = 28;
+/// The version of the symbols that are hidden.
+const OWN: &str = "WARPLOOM";
+/// A symbol that is no place in the file: `SHN_ABS`.
+const ABSOLUTE: u16 = 0xfff1;
+/// A function that all may be bound to: `STB_GLOBAL`, `STT_FUNC`.
+const FUNCTION: u8 = 1 << 4 | 2;
 
-/// The file: x86-64 or AArch64, as this program is.
+/// Texts of the file, each ended by a zero, and where the next one goes.
+struct Texts(Vec<u8>);
+
+impl Texts {
+    fn add(&mut self, text: &str) -> u32 {
+        let at = self.0.len() as u32;
+        self.0.extend(text.as_bytes());
+        self.0.push(0);
+        at
+    }
+}
+
+/// The file: x86-64 or AArch64, as this program is. Of the functions whose names it hides, `dlsym` gives NULL.
 #[must_use]
-pub(super) fn empty_library(soname: &str) -> Vec<u8> {
+pub(super) fn empty_library(soname: &str, hidden: &[&str]) -> Vec<u8> {
+    let count = hidden.len() + 1;
+    let mut texts = Texts(vec![0]);
+    let (name, own) = (texts.add(soname), texts.add(OWN));
+    let functions: Vec<u32> = hidden.iter().map(|name| texts.add(name)).collect();
     let hash = HEADER + 3 * PROGRAM;
-    let symbols = (hash + 16_usize).next_multiple_of(8);
-    let names = symbols + SYMBOL;
-    let text = format!("\0{soname}\0");
-    let versions = (names + text.len()).next_multiple_of(8);
-    let indices = versions + 2 * VERSION;
-    let dynamic = (indices + 2).next_multiple_of(8);
+    let symbols = (hash + 4 * (3 + count)).next_multiple_of(8);
+    let names = symbols + SYMBOL * count;
+    let versions = (names + texts.0.len()).next_multiple_of(8);
+    let indices = versions + 3 * VERSION;
+    let dynamic = (indices + 2 * count).next_multiple_of(8);
     let entries: [(u64, u64); 10] = [
         (4, hash as u64),               // DT_HASH
         (5, names as u64),              // DT_STRTAB
         (6, symbols as u64),            // DT_SYMTAB
-        (10, text.len() as u64),        // DT_STRSZ
+        (10, texts.0.len() as u64),     // DT_STRSZ
         (11, SYMBOL as u64),            // DT_SYMENT
-        (14, 1),                        // DT_SONAME
+        (14, u64::from(name)),          // DT_SONAME
         (0x6fff_fff0, indices as u64),  // DT_VERSYM
         (0x6fff_fffc, versions as u64), // DT_VERDEF
-        (0x6fff_fffd, 2),               // DT_VERDEFNUM
+        (0x6fff_fffd, 3),               // DT_VERDEFNUM
         (0, 0),                         // DT_NULL
     ];
     let size = dynamic + entries.len() * DYNAMIC;
@@ -42,16 +66,23 @@ pub(super) fn empty_library(soname: &str) -> Vec<u8> {
     program(&mut file, 1, 6, 0, size, 4096);
     program(&mut file, 2, 6, dynamic, entries.len() * DYNAMIC, 8);
     program(&mut file, 0x6474_e551, 6, 0, 0, 16);
-    // One bucket, one symbol: the one that is none.
-    for word in [1_u32, 1, 0, 0] {
-        file.extend(word.to_le_bytes());
+    chain(&mut file, count as u32);
+    file.resize(symbols, 0);
+    symbol(&mut file, 0, 0, 0);
+    for name in functions {
+        symbol(&mut file, name, FUNCTION, ABSOLUTE);
     }
-    file.resize(names, 0);
-    file.extend(text.as_bytes());
+    file.extend(&texts.0);
     file.resize(versions, 0);
-    // The file itself, and the version; both are called as the file is.
-    version(&mut file, soname, (1, 1), VERSION as u32);
-    version(&mut file, soname, (0, 2), 0);
+    // The file itself, and the version; both are called as the file is. And the version of what is hidden.
+    version(&mut file, (soname, name), (1, 1), VERSION as u32);
+    version(&mut file, (soname, name), (0, 2), VERSION as u32);
+    version(&mut file, (OWN, own), (0, 3), 0);
+    // The symbol that is none is of no version.
+    file.extend(0_u16.to_le_bytes());
+    for _ in hidden {
+        file.extend(3_u16.to_le_bytes());
+    }
     file.resize(dynamic, 0);
     for (tag, value) in entries {
         file.extend(tag.to_le_bytes());
@@ -60,16 +91,35 @@ pub(super) fn empty_library(soname: &str) -> Vec<u8> {
     file
 }
 
-/// The definition of a version: flags and index, and where the next one lies.
-fn version(file: &mut Vec<u8>, name: &str, (flags, index): (u16, u16), next: u32) {
+/// The table of symbols by hash: one bucket, in which each leads to the next.
+fn chain(file: &mut Vec<u8>, count: u32) {
+    let first = u32::from(count > 1);
+    for word in [1, count, first, 0] {
+        file.extend(word.to_le_bytes());
+    }
+    for index in 1..count {
+        let next = if index + 1 < count { index + 1 } else { 0 };
+        file.extend(next.to_le_bytes());
+    }
+}
+
+fn symbol(file: &mut Vec<u8>, name: u32, info: u8, section: u16) {
+    file.extend(name.to_le_bytes());
+    file.extend([info, 0]);
+    file.extend(section.to_le_bytes());
+    // Value and size.
+    file.extend([0; 16]);
+}
+
+/// The definition of a version: its name and where that lies, flags and index, and where the next one lies.
+fn version(file: &mut Vec<u8>, (name, at): (&str, u32), (flags, index): (u16, u16), next: u32) {
     for half in [1, flags, index, 1] {
         file.extend(half.to_le_bytes());
     }
     for word in [elf_hash(name), 20, next] {
         file.extend(word.to_le_bytes());
     }
-    // Its one name, at the place of the only text there is.
-    file.extend(1_u32.to_le_bytes());
+    file.extend(at.to_le_bytes());
     file.extend(0_u32.to_le_bytes());
 }
 
@@ -119,12 +169,19 @@ mod tests {
     fn the_loader_takes_it_under_its_name() {
         let folder = test_cluster::TempDir::new().expect("a folder");
         let path = folder.path().join("some-file");
-        std::fs::write(&path, empty_library("libwarploomtest.so.7")).expect("it is written");
+        let file = empty_library("libwarploomtest.so.7", &["warploomHidden", "getenv"]);
+        std::fs::write(&path, file).expect("it is written");
         // SAFETY: there is no code in it.
         let library = unsafe { libloading::Library::new(&path) }.expect("it loads");
-        // SAFETY: nothing is called.
+        for name in ["warploomHidden", "getenv"] {
+            // SAFETY: nothing is called.
+            let found = unsafe { library.get::<Option<unsafe extern "C" fn()>>(name.as_bytes()) };
+            // NULL, which is no error of the loader's.
+            assert!(found.is_ok_and(|it| it.is_none()), "{name} is hidden");
+        }
+        // SAFETY: as above.
         let found = unsafe { library.get::<unsafe extern "C" fn()>(b"nvJitLinkCreate") };
-        assert!(found.is_err(), "it is empty");
+        assert!(found.is_err(), "there is nothing else");
         // By its name it is found without a path, because it is loaded.
         // SAFETY: as above.
         let again = unsafe { libloading::Library::new("libwarploomtest.so.7") };

@@ -137,7 +137,8 @@ mod tests {
     }
 
     /// A stand-in for nvJitLink, a library that is linked with it by version, as cuSPARSE is, and a
-    /// program that loads that library and then looks for nvJitLink itself, as Numba does.
+    /// program that loads that library and then looks for nvJitLink itself, by its name and among all that
+    /// is loaded, as Numba does.
     #[test]
     fn who_is_linked_with_nvjitlink_has_the_real_one_and_who_looks_for_it_has_not() {
         let base = test_cluster::TempDir::new().expect("a folder");
@@ -157,7 +158,7 @@ mod tests {
         let real = dir.join(NAME);
         let real = real.to_str().expect("text");
         compile(&dir, "libuser.so", user, &["-shared", "-fPIC", real]);
-        let program = "#include <dlfcn.h>\n#include <stdio.h>\n\
+        let program = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n\
             int main(int count, char **names) {\n\
                 void *user = dlopen(names[1], RTLD_NOW);\n\
                 if (!user) { puts(dlerror()); return 1; }\n\
@@ -166,6 +167,7 @@ mod tests {
                 void *link = dlopen(\"libnvJitLink.so.12\", RTLD_NOW | RTLD_NOLOAD);\n\
                 if (!link) { puts(\"not loaded\"); return 3; }\n\
                 if (dlsym(link, \"nvJitLinkVersion\")) { puts(\"not empty\"); return 4; }\n\
+                if (dlsym(RTLD_DEFAULT, \"nvJitLinkVersion\")) { puts(\"seen\"); return 5; }\n\
                 return 0;\n\
             }\n";
         compile(&dir, "program", program, &["-ldl"]);

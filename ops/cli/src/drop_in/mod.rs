@@ -27,6 +27,25 @@ const FOLDER: &str = "WARPLOOM_DROP_IN";
 pub const SESSIONS: &str = "WARPLOOM_SESSIONS";
 /// Versions of nvJitLink that programs look for.
 const JIT_LINKS: [&str; 2] = ["libnvJitLink.so.12", "libnvJitLink.so.13"];
+/// Functions of nvJitLink that programs look for among all that is loaded.
+const JIT_LINK_FUNCTIONS: [&str; 16] = [
+    "nvJitLinkAddData",
+    "nvJitLinkAddFile",
+    "nvJitLinkComplete",
+    "nvJitLinkCreate",
+    "nvJitLinkDestroy",
+    "nvJitLinkGetErrorLog",
+    "nvJitLinkGetErrorLogSize",
+    "nvJitLinkGetInfoLog",
+    "nvJitLinkGetInfoLogSize",
+    "nvJitLinkGetLinkedCubin",
+    "nvJitLinkGetLinkedCubinSize",
+    "nvJitLinkGetLinkedLTOIR",
+    "nvJitLinkGetLinkedLTOIRSize",
+    "nvJitLinkGetLinkedPtx",
+    "nvJitLinkGetLinkedPtxSize",
+    "nvJitLinkVersion",
+];
 /// The package that brings JAX's part for CUDA.
 const JAX: &str = "jax_plugins";
 /// The library's names: that of the driver, with and without version, and of NVIDIA's management library.
@@ -99,7 +118,9 @@ pub fn library(setting: Option<&str>) -> Result<PathBuf> {
 /// When something cannot be read or written.
 pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
     let bytes = fs::read(library).with_context(|| format!("reading {}", library.display()))?;
-    let name: String = ModuleHash::of(&bytes)
+    let empty = JIT_LINKS.map(|name| (name, elf::empty_library(name, &JIT_LINK_FUNCTIONS)));
+    let named = [&bytes[..], &empty[0].1, &empty[1].1].concat();
+    let name: String = ModuleHash::of(&named)
         .to_string()
         .chars()
         .take(16)
@@ -119,9 +140,9 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
         fs::hard_link(&first, &other).with_context(|| failed(&other))?;
     }
     smi::link(&partial)?;
-    for name in JIT_LINKS {
+    for (name, library) in empty {
         let path = partial.join(name);
-        fs::write(&path, elf::empty_library(name)).with_context(|| failed(&path))?;
+        fs::write(&path, library).with_context(|| failed(&path))?;
     }
     let tools = partial.join(TOOLKIT).join("bin");
     fs::create_dir_all(&tools).with_context(|| failed(&tools))?;
