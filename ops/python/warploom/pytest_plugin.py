@@ -3,9 +3,11 @@
 The tests are collected and run in a process of their own, under `warploom run`; this one shows what
 comes of them. A test that loses its device (a trap, an illegal address, the watchdog) fails alone:
 those behind it run in a fresh process. A test that fails for a kernel that there is no PTX of is
-skipped, with the kernel and its library as the reason.
+skipped, with the kernel and its library as the reason. A session in which no kernel ran fails: it has
+tested no CUDA code, whatever its tests say.
 """
 
+import collections
 import pathlib
 import shutil
 import tempfile
@@ -24,6 +26,10 @@ def pytest_addoption(parser):
                          "docs/howto/cuda-runtime.md for what they are (or `warploom_cuda_runtime = true`)")
     group.addoption("--warploom-model", metavar="MODEL",
                     help="what the device says of itself: usual, machine, t4, a100, ...")
+    group.addoption("--warploom-allow-no-kernels", action="store_true",
+                    help="a session in which no kernel ran does not fail for that "
+                         "(or `warploom_allow_no_kernels = true`)")
+    parser.addini("warploom_allow_no_kernels", "as --warploom-allow-no-kernels", type="bool", default=False)
     parser.addini("warploom_cuda_runtime", "as --warploom-cuda-runtime", type="bool", default=False)
 
 
@@ -50,6 +56,10 @@ class Conductor:
         self.deselected = 0
         #: What the children said of themselves at their ends.
         self.stats = []
+        #: Why tests were skipped, each as often as it was.
+        self.skipped = collections.Counter()
+        #: The sentence that the session fails with.
+        self.failed = None
 
     def pytest_sessionstart(self, session):
         try:
@@ -59,8 +69,11 @@ class Conductor:
             shutil.rmtree(self.folder, ignore_errors=True)
             pytest.exit(f"warploom: {why}", returncode=1)
 
-    def pytest_sessionfinish(self, session):
+    def pytest_sessionfinish(self, session, exitstatus):
         self._end_child()
+        if exitstatus == 0 and not self._allowed() and sessions.total(self.stats)["launches"] == 0:
+            self.failed = no_kernels(self.skipped)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.cluster is not None:
             self.cluster.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -120,6 +133,14 @@ class Conductor:
         terminalreporter.section("warploom")
         for row in rows:
             terminalreporter.write_line(row)
+        if self.failed:
+            terminalreporter.write_line(self.failed, red=True)
+
+    def _allowed(self):
+        """Whether a session without a kernel is as it is meant to be."""
+        return (self.config.getoption("--warploom-allow-no-kernels")
+                or self.config.getini("warploom_allow_no_kernels")
+                or self.config.option.collectonly)
 
     def _runtime(self):
         return (self.config.getoption("--warploom-cuda-runtime")
@@ -142,6 +163,8 @@ class Conductor:
         if isinstance(report.longrepr, list):
             # JSON knows no tuples; others look for the one that says why a test was skipped.
             report.longrepr = tuple(report.longrepr)
+        if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
+            self.skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
         hook(report=report)
 
 
@@ -164,6 +187,16 @@ class Far(pytest.Item):
 
     def runtest(self):
         raise RuntimeError("this test runs in another process")
+
+
+def no_kernels(skipped):
+    """The sentence that a session without a kernel fails with; `skipped` counts the reasons of skipped tests."""
+    why = ""
+    if skipped:
+        (reason, count), = skipped.most_common(1)
+        why = f" {sum(skipped.values())} were skipped, {count} of them for {reason!r}."
+    return (f"No kernel ran, so these tests have tested no CUDA code.{why} See what they need to find the device "
+            "(`warploom run -- python ...` shows their errors), or give --warploom-allow-no-kernels.")
 
 
 def _died(item, why):

@@ -49,7 +49,7 @@ def plugin(stage, row):
     missing = [text for text in SAID if text not in ran.stdout]
     if more or missing or ran.returncode != 1 or "to be shown" in ran.stdout:
         row.fail(f"tests beyond the wanted {more}, not said {missing}, exit {ran.returncode}")
-    for check in (_first_failure, _no_cluster, _no_collection, _killed):
+    for check in (_first_failure, _no_cluster, _no_kernel, _no_collection, _killed):
         if wrong := check(pytest):
             row.failed += 1
             row.fail(f"{check.__name__.strip('_')}: {wrong}")
@@ -98,6 +98,29 @@ def _no_cluster(pytest):
     said = ran.stdout + ran.stderr
     if ran.returncode != 1 or "worker.model" not in said or "Traceback" in said or pytest.left():
         return f"exit {ran.returncode}: {said[-400:]} {pytest.left()}"
+    return None
+
+
+def _no_kernel(pytest):
+    """A session in which no kernel ran fails, unless that is meant: tests that skip themselves, and none but those
+    of the host."""
+    skips = pytest.tests / "test_skips.py"
+    skips.write_text("import pytest\n\n@pytest.mark.skipif(True, reason='there is no CUDA')\ndef test_kernel():\n    pass\n")
+    said = "No kernel ran, so these tests have tested no CUDA code."
+    for tests, more in ((["test_skips.py"], "1 were skipped, 1 of them for 'there is no CUDA'"),
+                        (["test_device.py", "-k", "without_a_device"], "")):
+        ran = pytest.run(*tests)
+        if ran.returncode != 1 or said not in ran.stdout or more not in ran.stdout:
+            return f"{tests}: exit {ran.returncode}: {ran.stdout[-600:]}"
+        for allowed in ("--warploom-allow-no-kernels", "--collect-only", "--override-ini=warploom_allow_no_kernels=true"):
+            ran = pytest.run(*tests, allowed)
+            if ran.returncode != 0 or said in ran.stdout:
+                return f"{tests} {allowed}: exit {ran.returncode}: {ran.stdout[-600:]}"
+    # What fails anyway fails for its own reason.
+    ran = pytest.run("test_skips.py", "-k", "nothing")
+    if ran.returncode != 5 or said in ran.stdout or pytest.left():
+        return f"exit {ran.returncode}: {ran.stdout[-400:]} {pytest.left()}"
+    skips.unlink()
     return None
 
 
