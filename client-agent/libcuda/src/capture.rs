@@ -15,7 +15,7 @@ use crate::stream::Stream;
 pub(crate) struct Capture {
     pub(crate) id: u64,
     pub(crate) graph: Arc<Graph>,
-    /// The stream that began it.
+    /// The stream that began it, here and below by its identity.
     origin: Handle<Stream>,
     /// The graph was there before.
     pub(crate) borrowed: bool,
@@ -35,10 +35,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(1);
 /// Whether a stream is captured.
 #[inline]
 pub(crate) fn is_captured(stream: Handle<Stream>) -> bool {
-    COUNT.load(Ordering::Acquire) > 0
-        && lock(&CAPTURES)
-            .iter()
-            .any(|capture| capture.tails.contains_key(&stream))
+    COUNT.load(Ordering::Acquire) > 0 && lock(&CAPTURES).iter().any(|capture| capture.has(stream))
 }
 
 /// Looks at the capture of a stream, or changes it; `None` where it is not captured.
@@ -47,9 +44,7 @@ pub(crate) fn with<R>(stream: Handle<Stream>, body: impl FnOnce(&mut Capture) ->
         return None;
     }
     let mut captures = lock(&CAPTURES);
-    let found = captures
-        .iter_mut()
-        .find(|capture| capture.tails.contains_key(&stream));
+    let found = captures.iter_mut().find(|capture| capture.has(stream));
     found.map(body)
 }
 
@@ -94,10 +89,10 @@ pub(crate) fn begin(
     captures.push(Capture {
         id: NEXT.fetch_add(1, Ordering::Relaxed) as u64,
         graph,
-        origin: stream,
+        origin: stream.identity(),
         invalid: false,
         borrowed,
-        tails: HashMap::from([(stream, after)]),
+        tails: HashMap::from([(stream.identity(), after)]),
         events: HashMap::new(),
     });
     COUNT.store(captures.len(), Ordering::Release);
@@ -110,11 +105,9 @@ pub(crate) fn begin(
 /// [`Status::STREAM_CAPTURE_UNJOINED`] where another stream's work was not waited for.
 pub(crate) fn end(stream: Handle<Stream>) -> Result<Arc<Graph>> {
     let mut captures = lock(&CAPTURES);
-    let at = captures
-        .iter()
-        .position(|capture| capture.tails.contains_key(&stream));
+    let at = captures.iter().position(|capture| capture.has(stream));
     let at = at.ok_or(Status::ILLEGAL_STATE)?;
-    if captures[at].origin != stream {
+    if captures[at].origin != stream.identity() {
         return Err(Status::STREAM_CAPTURE_UNMATCHED);
     }
     let capture = captures.swap_remove(at);
@@ -138,7 +131,7 @@ pub(crate) fn end(stream: Handle<Stream>) -> Result<Arc<Graph>> {
 /// An event is recorded on a captured stream; false where the stream is not captured.
 pub(crate) fn record(event: Handle<Event>, stream: Handle<Stream>) -> bool {
     let noted = with(stream, |capture| {
-        let tail = capture.tails.get(&stream).cloned().unwrap_or_default();
+        let tail = capture.tail(stream).clone();
         capture.events.insert(event, tail);
     });
     noted.is_some()
@@ -150,9 +143,7 @@ pub(crate) fn wait(event: Handle<Event>, stream: Handle<Stream>) -> Result<bool>
         return Ok(false);
     }
     let mut captures = lock(&CAPTURES);
-    let own = captures
-        .iter()
-        .position(|capture| capture.tails.contains_key(&stream));
+    let own = captures.iter().position(|capture| capture.has(stream));
     let of = captures
         .iter()
         .position(|capture| capture.events.contains_key(&event));
@@ -164,7 +155,7 @@ pub(crate) fn wait(event: Handle<Event>, stream: Handle<Stream>) -> Result<bool>
         (_, Some(of)) => {
             let capture = &mut captures[of];
             let recorded = capture.events[&event].clone();
-            let tail = capture.tails.entry(stream).or_default();
+            let tail = capture.tail(stream);
             tail.extend(recorded);
             tail.sort_unstable();
             tail.dedup();
@@ -175,7 +166,7 @@ pub(crate) fn wait(event: Handle<Event>, stream: Handle<Stream>) -> Result<bool>
 
 impl Capture {
     fn add(&mut self, stream: Handle<Stream>, work: Work) -> Result {
-        let tail = self.tails.entry(stream).or_default();
+        let tail = self.tails.entry(stream.identity()).or_default();
         let node = self.graph.add(work, tail)?;
         *tail = vec![node];
         Ok(())
@@ -183,7 +174,12 @@ impl Capture {
 
     /// What the next call on a stream comes behind.
     pub(crate) fn tail(&mut self, stream: Handle<Stream>) -> &mut Vec<Handle<Node>> {
-        self.tails.entry(stream).or_default()
+        self.tails.entry(stream.identity()).or_default()
+    }
+
+    /// Whether a stream takes part.
+    fn has(&self, stream: Handle<Stream>) -> bool {
+        self.tails.contains_key(&stream.identity())
     }
 
     /// Whether the origin's last call comes behind those of all other streams.

@@ -56,11 +56,35 @@ fn panicked(name: &'static str) -> i32 {
     Status::UNKNOWN.0
 }
 
+/// Whether the name of a form is of a kind: `ptsz` and `ptds` stand at its end, `same` is any other.
+pub(crate) const fn is_of_kind(form: &str, kind: &str) -> bool {
+    let (ptsz, ptds) = (ends_with(form, "_ptsz"), ends_with(form, "_ptds"));
+    match kind.as_bytes() {
+        b"ptsz" => ptsz,
+        b"ptds" => ptds,
+        _ => !ptsz && !ptds,
+    }
+}
+
+const fn ends_with(text: &str, end: &str) -> bool {
+    let (text, end) = (text.as_bytes(), end.as_bytes());
+    let mut at = 0;
+    while at < end.len() && at < text.len() && text[text.len() - 1 - at] == end[end.len() - 1 - at]
+    {
+        at += 1;
+    }
+    at == end.len()
+}
+
 /// Defines exports of the driver API, each in one of two forms:
 ///
-/// - `fn cuName(arguments) also cuOther { body }`, where the body is that of a function which returns
-///   [`Result`], and `also` names further symbols that mean the same;
-/// - `fn cuName(arguments) also cuOther => call;` for an export that only hands its arguments on.
+/// - `fn cuName(arguments) also cuOther ptsz cuName_ptsz { body }`, where the body is that of a function which
+///   returns [`Result`];
+/// - `fn cuName(arguments) also cuOther ptsz cuName_ptsz => call;` for an export that only hands its arguments on.
+///
+/// `also` names further symbols that mean the same. `ptsz` names forms whose NULL stream is the thread's default
+/// stream. `ptds` names forms that take no stream, and wait on the thread's default stream instead of the legacy
+/// one. A list with a name of another kind is an error of the compiler.
 ///
 /// `symbols.txt` names them as working. Arguments are of the types of [`crate::abi`], which carry what the
 /// program promises of them: therefore an export is no `unsafe fn` to Rust. One that begins with an underscore
@@ -68,12 +92,20 @@ fn panicked(name: &'static str) -> i32 {
 /// `fn cuName<'c>(list: List<'c, T>, count: Count<'c>)`.
 macro_rules! api {
     () => {};
-    (fn $name:ident $(<$($life:lifetime),+>)? ($($args:tt)*) $(also $($also:ident),+)? => $call:expr; $($rest:tt)*) => {
-        $crate::guard::api! { fn $name $(<$($life),+>)? ($($args)*) $(also $($also),+)? { $call } $($rest)* }
+    (fn $name:ident $(<$($life:lifetime),+>)? ($($args:tt)*) $(also $($also:ident),+)? $(ptsz $($ptsz:ident),+)?
+        $(ptds $($ptds:ident),+)? => $call:expr; $($rest:tt)*) => {
+        $crate::guard::api! {
+            fn $name $(<$($life),+>)? ($($args)*) $(also $($also),+)? $(ptsz $($ptsz),+)? $(ptds $($ptds),+)?
+            { $call }
+            $($rest)*
+        }
     };
-    (fn $name:ident $(<$($life:lifetime),+>)? ($($args:tt)*) $(also $($also:ident),+)? $body:block $($rest:tt)*) => {
+    (fn $name:ident $(<$($life:lifetime),+>)? ($($args:tt)*) $(also $($also:ident),+)? $(ptsz $($ptsz:ident),+)?
+        $(ptds $($ptds:ident),+)? $body:block $($rest:tt)*) => {
         $crate::guard::api!(@export $name, ($(<$($life),+>)?), ($($args)*), $body);
-        $crate::guard::api!(@all $name, ($(<$($life),+>)?), ($($args)*), [$($($also)+)?]);
+        $crate::guard::api!(@all same, $name, ($(<$($life),+>)?), ($($args)*), [$($($also)+)?]);
+        $crate::guard::api!(@all ptsz, $name, ($(<$($life),+>)?), ($($args)*), [$($($ptsz)+)?]);
+        $crate::guard::api!(@all ptds, $name, ($(<$($life),+>)?), ($($args)*), [$($($ptds)+)?]);
         $crate::guard::api! { $($rest)* }
     };
     (@export $name:ident, ($(<$($life:lifetime),+>)?), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
@@ -83,14 +115,28 @@ macro_rules! api {
             $crate::guard::guard(stringify!($name), move || -> $crate::status::Result<_> { $body })
         }
     };
-    (@all $name:ident, $lives:tt, $args:tt, [$($also:ident)*]) => {
-        $($crate::guard::api!(@same $also, $name, $lives, $args);)*
+    (@all $kind:ident, $name:ident, $lives:tt, $args:tt, [$($form:ident)*]) => {
+        $($crate::guard::api!(@form $kind, $form, $name, $lives, $args);)*
     };
-    (@same $also:ident, $name:ident, ($(<$($life:lifetime),+>)?), ($($arg:ident: $ty:ty),* $(,)?)) => {
-        #[doc = concat!("`", stringify!($also), "` of the driver API.")]
+    (@form $kind:ident, $form:ident, $name:ident, ($(<$($life:lifetime),+>)?), ($($arg:ident: $ty:ty),* $(,)?)) => {
+        const _: () = assert!(
+            $crate::guard::is_of_kind(stringify!($form), stringify!($kind)),
+            "the name of a form says of which kind it is",
+        );
+        #[doc = concat!("`", stringify!($form), "` of the driver API.")]
         #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $also$(<$($life),+>)?($($arg: $ty),*) -> i32 {
-            $name($($arg),*)
+        pub(crate) extern "C" fn $form$(<$($life),+>)?($($arg: $ty),*) -> i32 {
+            $crate::guard::api!(@call $kind, $form, $name, ($($arg),*))
+        }
+    };
+    (@call same, $form:ident, $name:ident, ($($arg:ident),*)) => { $name($($arg),*) };
+    (@call ptsz, $form:ident, $name:ident, ($($arg:ident),*)) => {
+        $name($($crate::thread_form::Argument::of_thread($arg)),*)
+    };
+    (@call ptds, $form:ident, $name:ident, ($($arg:ident),*)) => {
+        match $crate::guard::guard(stringify!($form), $crate::thread_form::wait_is_allowed) {
+            0 => $name($($arg),*),
+            refused => refused,
         }
     };
 }

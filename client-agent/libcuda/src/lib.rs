@@ -27,6 +27,7 @@
 //! | [`array`], [`texture`] | arrays, texture and surface objects |
 //! | [`reset`], [`held`] | the end of all that a primary context has |
 //! | [`graph`], [`capture`], [`user_object`] | graphs, streams that record them, what they hold |
+//! | [`thread_form`] | forms of functions for programs whose default stream is the thread's |
 //! | [`tables`] | tables of functions that the CUDA runtime asks its driver for |
 //! | [`stats`] | the report at the program's end |
 //! | [`status`] | the driver's result codes |
@@ -75,6 +76,7 @@ mod stream;
 mod symbol;
 mod tables;
 mod texture;
+mod thread_form;
 mod user_object;
 mod uuid;
 mod visible;

@@ -1,8 +1,9 @@
 //! Streams. A session runs its ops in one order, so that a stream is a name on an op, and waiting
 //! for one stream is waiting for what was called so far.
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::abi::Handle;
@@ -14,6 +15,9 @@ use crate::lock::lock;
 use crate::process::process;
 use crate::status::{Result, Status};
 
+/// `CUlaunchAttributeValue`.
+pub(crate) type AttributeValue = [u64; 8];
+
 /// A stream that a program made.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -23,25 +27,60 @@ pub(crate) struct Stream {
     pub(crate) context: Handle<Context>,
     pub(crate) device: usize,
     /// Hints that were set, by their numbers.
-    pub(crate) hints: Mutex<HashMap<i32, [u64; 8]>>,
+    pub(crate) hints: Mutex<HashMap<i32, AttributeValue>>,
 }
 
 impl Stream {
     /// The hints that were set.
-    pub(crate) fn hints(&self) -> MutexGuard<'_, HashMap<i32, [u64; 8]>> {
+    pub(crate) fn hints(&self) -> MutexGuard<'_, HashMap<i32, AttributeValue>> {
         lock(&self.hints)
     }
 }
 
 table!(Stream, INVALID_HANDLE);
 static NEXT: AtomicU16 = AtomicU16::new(1);
+/// The number of the last thread that used its default stream by itself.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The thread's number; 0 until it has one.
+    static THREAD: Cell<usize> = const { Cell::new(0) };
+}
 
 /// A new stream's number: 0 is the default's. Numbers are names for traces, and may come again.
 pub(crate) fn number() -> u16 {
     NEXT.fetch_add(1, Ordering::Relaxed).max(1)
 }
 
+/// What identities of per-thread default streams end in. Handles of objects end in four zero bits.
+const PER_THREAD_IDS: usize = 2;
+
+/// The calling thread's number.
+fn thread_number() -> usize {
+    THREAD.with(|number| {
+        if number.get() == 0 {
+            number.set(THREADS.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        number.get()
+    })
+}
+
 impl Handle<Stream> {
+    /// `CU_STREAM_LEGACY`: the legacy default stream by its own name.
+    const LEGACY: Self = Self::new(1);
+    /// `CU_STREAM_PER_THREAD`: the default stream of the thread that names it.
+    pub(crate) const PER_THREAD: Self = Self::new(2);
+
+    /// What tells it from all other streams: the program has one name for the default streams of all threads,
+    /// and two for the legacy one.
+    pub(crate) fn identity(self) -> Self {
+        match self.number() {
+            0 => Self::LEGACY,
+            2 => Self::new(PER_THREAD_IDS | thread_number() << 4),
+            _ => self,
+        }
+    }
+
     /// Whether it names a default stream: the legacy one by either of its names, or the thread's.
     #[inline]
     pub(crate) fn is_default(self) -> bool {
@@ -88,5 +127,24 @@ impl Handle<Stream> {
             Some(stream) => Ok(stream.context),
             None => Ok(current()?.1.handle),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_has_a_default_stream_of_its_own() {
+        let own = Handle::<Stream>::PER_THREAD.identity();
+        let other = std::thread::spawn(|| Handle::<Stream>::PER_THREAD.identity());
+        let other = other.join().expect("the thread ends");
+        assert_eq!(Handle::<Stream>::PER_THREAD.identity(), own);
+        assert_ne!(own, other);
+        let (null, legacy) = (Handle::<Stream>::NULL, Handle::<Stream>::LEGACY);
+        assert_eq!(null.identity(), legacy.identity());
+        assert_ne!(own, legacy);
+        let made = Handle::<Stream>::new(0x1_0020);
+        assert_eq!(made.identity(), made);
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint};
 use super::device::device;
 use crate::abi::{Count, Handle, List, Out, OutList};
 use crate::advised::{Advice, CPU, HOST, Place};
+use crate::capture;
 use crate::guard::api;
 use crate::process::holder;
 use crate::status::{Result, Status};
@@ -69,6 +70,7 @@ fn advise(address: u64, bytes: usize, advice: c_int, location: Location) -> Resu
 /// Notes where managed memory was last prefetched to.
 fn prefetch(address: u64, bytes: usize, location: Location, stream: Handle<Stream>) -> Result {
     stream.op_number()?;
+    capture::refuse(stream)?;
     let managed = &holder(address)?.ok_or(Status::INVALID_VALUE)?.managed;
     let place = place(location)?;
     let noted = managed.advise(address, bytes as u64, |it| it.prefetched = place);
@@ -108,10 +110,10 @@ fn advised<'a>(
 // A hint about memory of the devices' is followed by doing what is done anyway.
 api! {
     fn cuMemPrefetchAsync(address: u64, bytes: usize, device: c_int, stream: Handle<Stream>)
-        also cuMemPrefetchAsync_ptsz => prefetch(address, bytes, numbered(device), stream);
+        ptsz cuMemPrefetchAsync_ptsz => prefetch(address, bytes, numbered(device), stream);
     fn cuMemPrefetchAsync_v2(
         address: u64, bytes: usize, location: Location, flags: c_uint, stream: Handle<Stream>,
-    ) also cuMemPrefetchAsync_v2_ptsz => match flags {
+    ) ptsz cuMemPrefetchAsync_v2_ptsz => match flags {
         0 => prefetch(address, bytes, location, stream),
         _ => Err(Status::INVALID_VALUE),
     };

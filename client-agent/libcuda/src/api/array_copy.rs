@@ -23,14 +23,14 @@ fn run_on<'c>(to: Side<'c>, from: Side<'c>, count: Count<'c>, stream: Handle<Str
 
 api! {
     fn cuMemcpyHtoA_v2<'c>(to: Handle<Array>, offset: usize, from: Bytes<'c>, count: Count<'c>)
-        also cuMemcpyHtoA_v2_ptds => run(Side::array(to, offset), Side::source(from), count);
+        ptds cuMemcpyHtoA_v2_ptds => run(Side::array(to, offset), Side::source(from), count);
     fn cuMemcpyAtoH_v2<'c>(to: Room<'c>, from: Handle<Array>, offset: usize, count: Count<'c>)
-        also cuMemcpyAtoH_v2_ptds => run(Side::target(to), Side::array(from, offset), count);
+        ptds cuMemcpyAtoH_v2_ptds => run(Side::target(to), Side::array(from, offset), count);
     fn cuMemcpyDtoA_v2<'c>(to: Handle<Array>, offset: usize, from: Address<'c>, count: Count<'c>)
-        also cuMemcpyDtoA_v2_ptds => run(Side::array(to, offset), Side::device(from), count);
+        ptds cuMemcpyDtoA_v2_ptds => run(Side::array(to, offset), Side::device(from), count);
 
     fn cuMemcpyAtoD_v2<'c>(to: Address<'c>, from: Handle<Array>, offset: usize, count: Count<'c>)
-        also cuMemcpyAtoD_v2_ptds
+        ptds cuMemcpyAtoD_v2_ptds
     {
         run(Side::device(to), Side::array(from, offset), count)?;
         crate::copy::settle(to.number())
@@ -38,15 +38,15 @@ api! {
 
     fn cuMemcpyAtoA_v2<'c>(
         to: Handle<Array>, to_offset: usize, from: Handle<Array>, from_offset: usize, count: Count<'c>,
-    ) also cuMemcpyAtoA_v2_ptds => run(Side::array(to, to_offset), Side::array(from, from_offset), count);
+    ) ptds cuMemcpyAtoA_v2_ptds => run(Side::array(to, to_offset), Side::array(from, from_offset), count);
 
     // The bytes are taken at the call.
     fn cuMemcpyHtoAAsync_v2<'c>(
         to: Handle<Array>, offset: usize, from: Bytes<'c>, count: Count<'c>, stream: Handle<Stream>,
-    ) also cuMemcpyHtoAAsync_v2_ptsz => run_on(Side::array(to, offset), Side::source(from), count, stream);
+    ) ptsz cuMemcpyHtoAAsync_v2_ptsz => run_on(Side::array(to, offset), Side::source(from), count, stream);
 
     // The bytes are there at the return.
     fn cuMemcpyAtoHAsync_v2<'c>(
         to: Room<'c>, from: Handle<Array>, offset: usize, count: Count<'c>, stream: Handle<Stream>,
-    ) also cuMemcpyAtoHAsync_v2_ptsz => run_on(Side::target(to), Side::array(from, offset), count, stream);
+    ) ptsz cuMemcpyAtoHAsync_v2_ptsz => run_on(Side::target(to), Side::array(from, offset), count, stream);
 }

@@ -64,34 +64,34 @@ fn start(stream: Handle<Stream>) -> Result {
 }
 
 api! {
-    fn cuStreamBeginCapture_v2(stream: Handle<Stream>, _mode: c_int) also cuStreamBeginCapture_v2_ptsz
+    fn cuStreamBeginCapture_v2(stream: Handle<Stream>, _mode: c_int) ptsz cuStreamBeginCapture_v2_ptsz
         => start(stream);
-    fn cuStreamBeginCapture(stream: Handle<Stream>) also cuStreamBeginCapture_ptsz => start(stream);
+    fn cuStreamBeginCapture(stream: Handle<Stream>) ptsz cuStreamBeginCapture_ptsz => start(stream);
 
     fn cuStreamBeginCaptureToGraph<'c>(
         stream: Handle<Stream>, graph: Handle<Graph>, after: List<'c, Handle<Node>>, _data: Unused<'_>,
         count: Count<'c>, _mode: c_int,
-    ) also cuStreamBeginCaptureToGraph_ptsz {
+    ) ptsz cuStreamBeginCaptureToGraph_ptsz {
         current_device()?;
         stream.op_number()?;
         let after = after.items(count)?;
         begin(stream, Some((graph.get()?, after.collect())))
     }
 
-    fn cuStreamEndCapture(stream: Handle<Stream>, graph: Out<'_, Handle<Graph>>) also cuStreamEndCapture_ptsz {
+    fn cuStreamEndCapture(stream: Handle<Stream>, graph: Out<'_, Handle<Graph>>) ptsz cuStreamEndCapture_ptsz {
         stream.op_number()?;
         // Without a graph there is none.
         graph.put(Handle::NULL)?;
         graph.put(end(stream)?.handle)
     }
 
-    fn cuStreamIsCapturing(stream: Handle<Stream>, status: Out<'_, c_int>) also cuStreamIsCapturing_ptsz {
+    fn cuStreamIsCapturing(stream: Handle<Stream>, status: Out<'_, c_int>) ptsz cuStreamIsCapturing_ptsz {
         stream.op_number()?;
         status.put(c_int::from(is_captured(stream)))
     }
 
     fn cuStreamGetCaptureInfo(stream: Handle<Stream>, status: Out<'_, c_int>, id: Out<'_, u64>)
-        also cuStreamGetCaptureInfo_ptsz
+        ptsz cuStreamGetCaptureInfo_ptsz
     {
         let (graph, after, count) = (Out::UNWANTED, Out::UNWANTED, Out::UNWANTED);
         Info { status, id, graph, after, count }.answer(stream)
@@ -100,12 +100,12 @@ api! {
     fn cuStreamGetCaptureInfo_v2(
         stream: Handle<Stream>, status: Out<'_, c_int>, id: Out<'_, u64>, graph: Out<'_, Handle<Graph>>,
         after: Out<'_, *const Handle<Node>>, count: Out<'_, usize>,
-    ) also cuStreamGetCaptureInfo_v2_ptsz => Info { status, id, graph, after, count }.answer(stream);
+    ) ptsz cuStreamGetCaptureInfo_v2_ptsz => Info { status, id, graph, after, count }.answer(stream);
 
     fn cuStreamGetCaptureInfo_v3(
         stream: Handle<Stream>, status: Out<'_, c_int>, id: Out<'_, u64>, graph: Out<'_, Handle<Graph>>,
         after: Out<'_, *const Handle<Node>>, data: Out<'_, *const c_void>, count: Out<'_, usize>,
-    ) also cuStreamGetCaptureInfo_v3_ptsz {
+    ) ptsz cuStreamGetCaptureInfo_v3_ptsz {
         // No dependency has data.
         data.put_if(std::ptr::null());
         Info { status, id, graph, after, count }.answer(stream)
@@ -113,10 +113,10 @@ api! {
 
     fn cuStreamUpdateCaptureDependencies<'c>(
         stream: Handle<Stream>, list: List<'c, Handle<Node>>, count: Count<'c>, flags: c_uint,
-    ) also cuStreamUpdateCaptureDependencies_ptsz => update(stream, list, count, flags);
+    ) ptsz cuStreamUpdateCaptureDependencies_ptsz => update(stream, list, count, flags);
 
     fn cuStreamUpdateCaptureDependencies_v2<'c>(
         stream: Handle<Stream>, list: List<'c, Handle<Node>>, _data: Unused<'_>, count: Count<'c>,
         flags: c_uint,
-    ) also cuStreamUpdateCaptureDependencies_v2_ptsz => update(stream, list, count, flags);
+    ) ptsz cuStreamUpdateCaptureDependencies_v2_ptsz => update(stream, list, count, flags);
 }

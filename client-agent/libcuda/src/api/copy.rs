@@ -78,46 +78,46 @@ fn box_on(copy: Copy3D<'_>, stream: Handle<Stream>) -> Result {
 }
 
 api! {
-    fn cuMemcpyHtoD_v2<'c>(to: Address<'c>, from: Bytes<'c>, count: Count<'c>) also cuMemcpyHtoD_v2_ptds {
+    fn cuMemcpyHtoD_v2<'c>(to: Address<'c>, from: Bytes<'c>, count: Count<'c>) ptds cuMemcpyHtoD_v2_ptds {
         upload(to, from, count)?;
         settle(to.number())
     }
 
     fn cuMemcpyHtoDAsync_v2<'c>(to: Address<'c>, from: Bytes<'c>, count: Count<'c>, stream: Handle<Stream>)
-        also cuMemcpyHtoDAsync_v2_ptsz
+        ptsz cuMemcpyHtoDAsync_v2_ptsz
     {
         let node = || Ok(Work::Copy(Copy3D::to_device(to, from, count).kept()));
         // The bytes are taken at the call.
         on(stream, node, || upload(to, from, count))
     }
 
-    fn cuMemcpyDtoH_v2<'c>(to: Room<'c>, from: Address<'c>, count: Count<'c>) also cuMemcpyDtoH_v2_ptds
+    fn cuMemcpyDtoH_v2<'c>(to: Room<'c>, from: Address<'c>, count: Count<'c>) ptds cuMemcpyDtoH_v2_ptds
         => download(to, from, count);
 
     fn cuMemcpyDtoHAsync_v2<'c>(to: Room<'c>, from: Address<'c>, count: Count<'c>, stream: Handle<Stream>)
-        also cuMemcpyDtoHAsync_v2_ptsz
+        ptsz cuMemcpyDtoHAsync_v2_ptsz
     {
         let node = || Ok(Work::Copy(Copy3D::to_host(to, from, count).kept()));
         // The bytes are there at the return.
         on(stream, node, || download(to, from, count))
     }
 
-    fn cuMemcpyDtoD_v2<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>) also cuMemcpyDtoD_v2_ptds {
+    fn cuMemcpyDtoD_v2<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>) ptds cuMemcpyDtoD_v2_ptds {
         across(to, from, count)?;
         settle(to.number())
     }
 
     fn cuMemcpyDtoDAsync_v2<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>, stream: Handle<Stream>)
-        also cuMemcpyDtoDAsync_v2_ptsz => linear_on((to, from, count), stream, across);
-    fn cuMemcpy<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>) also cuMemcpy_ptds
+        ptsz cuMemcpyDtoDAsync_v2_ptsz => linear_on((to, from, count), stream, across);
+    fn cuMemcpy<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>) ptds cuMemcpy_ptds
         => either(to, from, count);
     fn cuMemcpyAsync<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>, stream: Handle<Stream>)
-        also cuMemcpyAsync_ptsz => linear_on((to, from, count), stream, either);
+        ptsz cuMemcpyAsync_ptsz => linear_on((to, from, count), stream, either);
 
     fn cuMemcpyPeer<'c>(
         to: Address<'c>, _to_context: Handle<Context>, from: Address<'c>, _from_context: Handle<Context>,
         count: Count<'c>,
-    ) also cuMemcpyPeer_ptds {
+    ) ptds cuMemcpyPeer_ptds {
         across(to, from, count)?;
         settle(to.number())
     }
@@ -125,23 +125,23 @@ api! {
     fn cuMemcpyPeerAsync<'c>(
         to: Address<'c>, _to_context: Handle<Context>, from: Address<'c>, _from_context: Handle<Context>,
         count: Count<'c>, stream: Handle<Stream>,
-    ) also cuMemcpyPeerAsync_ptsz => linear_on((to, from, count), stream, across);
+    ) ptsz cuMemcpyPeerAsync_ptsz => linear_on((to, from, count), stream, across);
     fn cuMemcpy2D_v2(copy: In<'_, Copy2D<'_>>)
-        also cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds
+        also cuMemcpy2DUnaligned_v2 ptds cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2_ptds
         => Copy3D::from(copy.take()?).run();
-    fn cuMemcpy2DAsync_v2(copy: In<'_, Copy2D<'_>>, stream: Handle<Stream>) also cuMemcpy2DAsync_v2_ptsz
+    fn cuMemcpy2DAsync_v2(copy: In<'_, Copy2D<'_>>, stream: Handle<Stream>) ptsz cuMemcpy2DAsync_v2_ptsz
         => box_on(copy.take()?.into(), stream);
     fn cuMemcpy3D_v2(copy: In<'_, Copy3D<'_>>)
-        also cuMemcpy3D_v2_ptds, cuMemcpy3DPeer, cuMemcpy3DPeer_ptds => copy.take()?.run();
+        also cuMemcpy3DPeer ptds cuMemcpy3D_v2_ptds, cuMemcpy3DPeer_ptds => copy.take()?.run();
     fn cuMemcpy3DAsync_v2(copy: In<'_, Copy3D<'_>>, stream: Handle<Stream>)
-        also cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz
+        also cuMemcpy3DPeerAsync ptsz cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DPeerAsync_ptsz
         => box_on(copy.take()?, stream);
 
     fn cuMemcpyBatchAsync<'a, 'c>(
         to: List<'a, Address<'c>>, from: List<'a, Address<'c>>, sizes: List<'a, Count<'c>>, count: Count<'a>,
         _attributes: Unused<'_>, _indices: List<'_, usize>, _attribute_count: usize,
         failed: Out<'_, usize>, stream: Handle<Stream>,
-    ) also cuMemcpyBatchAsync_ptsz {
+    ) ptsz cuMemcpyBatchAsync_ptsz {
         // Which of them fails is not said.
         failed.put_if(usize::MAX);
         batch(to, from, sizes, count, stream)
@@ -151,7 +151,7 @@ api! {
         to: List<'a, Address<'c>>, from: List<'a, Address<'c>>, sizes: List<'a, Count<'c>>, count: Count<'a>,
         _attributes: Unused<'_>, _indices: List<'_, usize>, _attribute_count: usize,
         stream: Handle<Stream>,
-    ) also cuMemcpyBatchAsync_v2_ptsz => batch(to, from, sizes, count, stream);
+    ) ptsz cuMemcpyBatchAsync_v2_ptsz => batch(to, from, sizes, count, stream);
 }
 
 /// Defines the functions that set memory, an element's type in each row: those that set elements and rows of
@@ -160,17 +160,17 @@ macro_rules! sets {
     ($($element:ty: $set:ident, $set_ptds:ident, $set_on:ident, $set_on_ptsz:ident,
         $rows:ident, $rows_ptds:ident, $rows_on:ident, $rows_on_ptsz:ident;)*) => {$(
         api! {
-            fn $set(address: u64, value: $element, count: usize) also $set_ptds {
+            fn $set(address: u64, value: $element, count: usize) ptds $set_ptds {
                 Fill::row(address, value.into(), size_of::<$element>(), count).run()?;
                 settle(address)
             }
 
-            fn $set_on(address: u64, value: $element, count: usize, stream: Handle<Stream>) also $set_on_ptsz {
+            fn $set_on(address: u64, value: $element, count: usize, stream: Handle<Stream>) ptsz $set_on_ptsz {
                 let fill = Fill::row(address, value.into(), size_of::<$element>(), count);
                 on(stream, || Ok(Work::Fill(fill)), || fill.run())
             }
 
-            fn $rows(address: u64, pitch: usize, value: $element, count: usize, rows: usize) also $rows_ptds {
+            fn $rows(address: u64, pitch: usize, value: $element, count: usize, rows: usize) ptds $rows_ptds {
                 let row = Fill::row(address, value.into(), size_of::<$element>(), count);
                 row.repeated(pitch, rows).run()?;
                 settle(address)
@@ -178,7 +178,7 @@ macro_rules! sets {
 
             fn $rows_on(
                 address: u64, pitch: usize, value: $element, count: usize, rows: usize, stream: Handle<Stream>,
-            ) also $rows_on_ptsz {
+            ) ptsz $rows_on_ptsz {
                 let row = Fill::row(address, value.into(), size_of::<$element>(), count);
                 let fill = row.repeated(pitch, rows);
                 on(stream, || Ok(Work::Fill(fill)), || fill.run())

@@ -67,11 +67,11 @@ api! {
     }
 
     fn cuEventDestroy_v2(event: Handle<Event>) also cuEventDestroy => event.remove();
-    fn cuEventRecord(event: Handle<Event>, stream: Handle<Stream>) also cuEventRecord_ptsz
+    fn cuEventRecord(event: Handle<Event>, stream: Handle<Stream>) ptsz cuEventRecord_ptsz
         => note_or_record(event, stream);
 
     fn cuEventRecordWithFlags(event: Handle<Event>, stream: Handle<Stream>, flags: c_uint)
-        also cuEventRecordWithFlags_ptsz
+        ptsz cuEventRecordWithFlags_ptsz
     {
         // An event of the outside world is a node of its own.
         match flags & EXTERNAL {

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 use std::sync::Mutex;
 
 use crate::abi::{Count, Handle, InOut, Out, OutList};
-use crate::capture::or_capture;
+use crate::capture::{self, or_capture};
 use crate::current_context::current_device;
 use crate::graph::{Exec, Graph, Node, Work};
 use crate::guard::api;
@@ -45,6 +45,26 @@ fn instantiate(graph: Handle<Graph>, flags: u64) -> Result<Handle<Exec>> {
         _held,
         steps,
     }))
+}
+
+fn instantiate_with(
+    exec: &Out<'_, Handle<Exec>>,
+    graph: Handle<Graph>,
+    params: &InOut<'_, InstantiateParams>,
+) -> Result {
+    exec.put_made(|| {
+        let asked = params.take()?;
+        let made = instantiate(graph, asked.flags);
+        // Results: all well, or another error.
+        let result = c_int::from(made.is_err());
+        let node = Handle::NULL;
+        params.put(InstantiateParams {
+            result,
+            node,
+            ..asked
+        })?;
+        made
+    })
 }
 
 /// What became of an update: how the graphs differ, and the first node that does.
@@ -113,16 +133,12 @@ api! {
 
     fn cuGraphInstantiateWithParams(
         exec: Out<'_, Handle<Exec>>, graph: Handle<Graph>, params: InOut<'_, InstantiateParams>,
-    ) also cuGraphInstantiateWithParams_ptsz {
-        exec.put_made(|| {
-            let asked = params.take()?;
-            let made = instantiate(graph, asked.flags);
-            // Results: all well, or another error.
-            let result = c_int::from(made.is_err());
-            params.put(InstantiateParams { result, node: Handle::NULL, ..asked })?;
-            made
-        })
-    }
+    ) => instantiate_with(&exec, graph, &params);
+
+    // Nothing is uploaded ahead of a launch, so that the stream of the parameters is of no use.
+    fn cuGraphInstantiateWithParams_ptsz(
+        exec: Out<'_, Handle<Exec>>, graph: Handle<Graph>, params: InOut<'_, InstantiateParams>,
+    ) => instantiate_with(&exec, graph, &params);
 
     fn cuGraphExecUpdate(
         exec: Handle<Exec>, graph: Handle<Graph>, node: Out<'_, Handle<Node>>, result: Out<'_, c_int>,
@@ -151,11 +167,12 @@ api! {
     fn cuGraphNodeGetEnabled(exec: Handle<Exec>, node: Handle<Node>, enabled: Out<'_, c_uint>)
         => enabled.put(exec.get()?.with(node, |step| Ok(c_uint::from(step.enabled)))?);
 
-    fn cuGraphUpload(exec: Handle<Exec>, stream: Handle<Stream>) also cuGraphUpload_ptsz {
+    fn cuGraphUpload(exec: Handle<Exec>, stream: Handle<Stream>) ptsz cuGraphUpload_ptsz {
         stream.op_number()?;
-        exec.check()
+        exec.check()?;
+        capture::refuse(stream)
     }
 
-    fn cuGraphLaunch(exec: Handle<Exec>, stream: Handle<Stream>) also cuGraphLaunch_ptsz => launch(exec, stream);
+    fn cuGraphLaunch(exec: Handle<Exec>, stream: Handle<Stream>) ptsz cuGraphLaunch_ptsz => launch(exec, stream);
     fn cuGraphExecDestroy(exec: Handle<Exec>) => exec.remove();
 }

@@ -13,6 +13,7 @@ use crate::launch::{self, Arguments, Callee, Parameters, Shape};
 use crate::module::Kernel;
 use crate::status::{Result, Status, note};
 use crate::stream::Stream;
+use crate::thread_form::Argument;
 use crate::work;
 
 /// `CUoccupancyB2DSize`: the dynamic shared bytes of a block of so many threads.
@@ -56,6 +57,19 @@ fn launch(shape: Shape, stream: Handle<Stream>, arguments: Arguments<'_>) -> Res
     or_capture(stream, node, || {
         launch::launch(current_device()?, shape, number, arguments)
     })
+}
+
+/// Launches a kernel as a structure says, or records it.
+fn launch_by(config: LaunchConfig<'_>, arguments: Arguments<'_>) -> Result {
+    for attribute in config.attributes.items(config.count.whole())? {
+        if attribute.id == CLUSTER && cluster_blocks(&attribute) > 1 {
+            return Err(Status::INVALID_CLUSTER_SIZE);
+        }
+        if attribute.id == COOPERATIVE && attribute.value[0] as u32 != 0 {
+            fits_together(arguments.kernel(), config.shape)?;
+        }
+    }
+    launch(config.shape, config.stream, arguments)
 }
 
 /// Refuses a cooperative launch of more blocks than run at a time: each of them waits for all others. And of
@@ -201,7 +215,7 @@ api! {
         function: Callee<'c>, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
         block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Handle<Stream>,
         pointers: Parameters<'c>, extra: Parameters<'c>,
-    ) also cuLaunchKernel_ptsz {
+    ) ptsz cuLaunchKernel_ptsz {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         launch(Shape { grid, block, shared }, stream, Arguments::new(function, pointers, extra))
     }
@@ -209,24 +223,23 @@ api! {
     fn cuLaunchKernelEx<'c>(
         config: In<'_, LaunchConfig<'_>>, function: Callee<'c>, pointers: Parameters<'c>,
         extra: Parameters<'c>,
-    ) also cuLaunchKernelEx_ptsz {
+    ) => launch_by(config.take()?, Arguments::new(function, pointers, extra));
+
+    // The stream is in the structure.
+    fn cuLaunchKernelEx_ptsz<'c>(
+        config: In<'_, LaunchConfig<'_>>, function: Callee<'c>, pointers: Parameters<'c>,
+        extra: Parameters<'c>,
+    ) {
         let config = config.take()?;
-        for attribute in config.attributes.items(config.count.whole())? {
-            if attribute.id == CLUSTER && cluster_blocks(&attribute) > 1 {
-                return Err(Status::INVALID_CLUSTER_SIZE);
-            }
-            if attribute.id == COOPERATIVE && attribute.value[0] as u32 != 0 {
-                fits_together(function.kernel(), config.shape)?;
-            }
-        }
-        launch(config.shape, config.stream, Arguments::new(function, pointers, extra))
+        let stream = config.stream.of_thread();
+        launch_by(LaunchConfig { stream, ..config }, Arguments::new(function, pointers, extra))
     }
 
     fn cuLaunchCooperativeKernel<'c>(
         function: Callee<'c>, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
         block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Handle<Stream>,
         pointers: Parameters<'c>,
-    ) also cuLaunchCooperativeKernel_ptsz {
+    ) ptsz cuLaunchCooperativeKernel_ptsz {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         let shape = Shape { grid, block, shared };
         fits_together(function.kernel(), shape)?;
@@ -234,7 +247,7 @@ api! {
     }
 
     fn cuLaunchHostFunc<'c>(stream: Handle<Stream>, function: Function<'c, HostFunction>, data: Data<'c>)
-        also cuLaunchHostFunc_ptsz
+        ptsz cuLaunchHostFunc_ptsz
     {
         stream.op_number()?;
         let call = HostCall::new(function, data)?;

@@ -164,7 +164,7 @@ api! {
 
     fn cuMemFree_v2(address: u64) => free(address);
 
-    fn cuMemFreeAsync(address: u64, stream: Handle<Stream>) also cuMemFreeAsync_ptsz {
+    fn cuMemFreeAsync(address: u64, stream: Handle<Stream>) ptsz cuMemFreeAsync_ptsz {
         stream.op_number()?;
         capture::refuse(stream)?;
         free(address)

@@ -63,11 +63,11 @@ fn located(location: Location) -> Result<&'static Device> {
 }
 
 api! {
-    fn cuMemAllocAsync(address: Out<'_, u64>, bytes: usize, stream: Handle<Stream>) also cuMemAllocAsync_ptsz
+    fn cuMemAllocAsync(address: Out<'_, u64>, bytes: usize, stream: Handle<Stream>) ptsz cuMemAllocAsync_ptsz
         => alloc(address, bytes, pool_handle::current(current_device()?), stream);
     fn cuMemAllocFromPoolAsync(
         address: Out<'_, u64>, bytes: usize, pool: Handle<MadePool>, stream: Handle<Stream>,
-    ) also cuMemAllocFromPoolAsync_ptsz => alloc(address, bytes, pool, stream);
+    ) ptsz cuMemAllocFromPoolAsync_ptsz => alloc(address, bytes, pool, stream);
 
     fn cuMemPoolCreate(pool: Out<'_, Handle<MadePool>>, properties: In<'_, Properties>) {
         let wanted = properties.take()?;

@@ -12,13 +12,12 @@ use crate::graph::Work;
 use crate::guard::api;
 use crate::handle::Object;
 use crate::status::{Result, Status};
-use crate::stream::{Stream, number};
+use crate::stream::{AttributeValue, Stream, number};
+use crate::thread_form::Argument;
 use crate::work;
 
 /// `CUstreamCallback`.
 type Callback = unsafe extern "C" fn(Handle<Stream>, c_int, *mut c_void);
-/// `CUlaunchAttributeValue`.
-pub(crate) type AttributeValue = [u64; 8];
 /// The attribute of a stream's priority.
 const PRIORITY: c_int = 8;
 /// Attributes that say how, and never what: of caches, of waiting, of memory's domains.
@@ -46,18 +45,33 @@ fn priority(stream: Handle<Stream>) -> Result<c_int> {
     Ok(stream.made()?.map_or(0, |stream| stream.priority))
 }
 
+/// Calls a function of the program's behind the work of a stream, with the name that it has for that.
+fn call_back<'c>(
+    stream: Handle<Stream>,
+    named: Handle<Stream>,
+    function: Function<'c, Callback>,
+    data: Data<'c>,
+) -> Result {
+    capture::refuse(stream)?;
+    let function = function.take()?;
+    let status = work::sync(stream.device()?).map_or_else(|status| status.0, |()| 0);
+    // SAFETY: the program names its function and data for this call, and the work ahead is done.
+    unsafe { function(named, status, data.pointer()) };
+    Ok(())
+}
+
 api! {
     fn cuStreamCreate(stream: Out<'_, Handle<Stream>>, flags: c_uint) => create(stream, flags, 0);
     fn cuStreamCreateWithPriority(stream: Out<'_, Handle<Stream>>, flags: c_uint, priority: c_int)
         => create(stream, flags, priority);
     fn cuStreamDestroy_v2(stream: Handle<Stream>) also cuStreamDestroy => stream.remove();
 
-    fn cuStreamSynchronize(stream: Handle<Stream>) also cuStreamSynchronize_ptsz {
+    fn cuStreamSynchronize(stream: Handle<Stream>) ptsz cuStreamSynchronize_ptsz {
         capture::refuse(stream)?;
         work::sync(stream.device()?)
     }
 
-    fn cuStreamQuery(stream: Handle<Stream>) also cuStreamQuery_ptsz {
+    fn cuStreamQuery(stream: Handle<Stream>) ptsz cuStreamQuery_ptsz {
         capture::refuse(stream)?;
         let device = stream.device()?;
         let last = device.with(|session| session.channel().last());
@@ -68,7 +82,7 @@ api! {
     }
 
     fn cuStreamWaitEvent(stream: Handle<Stream>, event: Handle<Event>, flags: c_uint)
-        also cuStreamWaitEvent_ptsz
+        ptsz cuStreamWaitEvent_ptsz
     {
         let device = stream.device()?;
         // An event of the outside world is a node of its own.
@@ -81,16 +95,16 @@ api! {
         }
     }
 
-    fn cuStreamGetFlags(stream: Handle<Stream>, flags: Out<'_, c_uint>) also cuStreamGetFlags_ptsz
+    fn cuStreamGetFlags(stream: Handle<Stream>, flags: Out<'_, c_uint>) ptsz cuStreamGetFlags_ptsz
         => flags.put(stream.made()?.map_or(0, |stream| stream.flags));
-    fn cuStreamGetPriority(stream: Handle<Stream>, number: Out<'_, c_int>) also cuStreamGetPriority_ptsz
+    fn cuStreamGetPriority(stream: Handle<Stream>, number: Out<'_, c_int>) ptsz cuStreamGetPriority_ptsz
         => number.put(priority(stream)?);
-    fn cuStreamGetCtx(stream: Handle<Stream>, context: Out<'_, Handle<Context>>) also cuStreamGetCtx_ptsz
+    fn cuStreamGetCtx(stream: Handle<Stream>, context: Out<'_, Handle<Context>>) ptsz cuStreamGetCtx_ptsz
         => context.put(stream.context()?);
 
     fn cuStreamGetCtx_v2(
         stream: Handle<Stream>, context: Out<'_, Handle<Context>>, green: Out<'_, Handle<Context>>,
-    ) also cuStreamGetCtx_v2_ptsz {
+    ) ptsz cuStreamGetCtx_v2_ptsz {
         let found = stream.context()?;
         // No context here is a part of a device.
         green.put_if(Handle::NULL);
@@ -102,32 +116,33 @@ api! {
         green.put(Handle::NULL)
     }
 
-    fn cuStreamGetDevice(stream: Handle<Stream>, number: Out<'_, c_int>) also cuStreamGetDevice_ptsz
+    fn cuStreamGetDevice(stream: Handle<Stream>, number: Out<'_, c_int>) ptsz cuStreamGetDevice_ptsz
         => number.put(stream.device()?.ordinal as c_int);
 
-    fn cuStreamGetId(stream: Handle<Stream>, id: Out<'_, u64>) also cuStreamGetId_ptsz {
+    fn cuStreamGetId(stream: Handle<Stream>, id: Out<'_, u64>) ptsz cuStreamGetId_ptsz {
         stream.op_number()?;
-        id.put(stream.number() as u64)
+        id.put(stream.identity().number() as u64)
     }
 
     fn cuThreadExchangeStreamCaptureMode(mode: Out<'_, c_int>) => mode.put(0);
 
     fn cuStreamAddCallback<'c>(
         stream: Handle<Stream>, function: Function<'c, Callback>, data: Data<'c>, _flags: c_uint,
-    ) also cuStreamAddCallback_ptsz {
-        capture::refuse(stream)?;
-        let function = function.take()?;
-        let status = work::sync(stream.device()?).map_or_else(|status| status.0, |()| 0);
-        // SAFETY: the program names its function and data for this call, and the work ahead is done.
-        unsafe { function(stream, status, data.pointer()) };
-        Ok(())
-    }
+    ) => call_back(stream, stream, function, data);
+    // The callback is told the stream as the program named it.
+    fn cuStreamAddCallback_ptsz<'c>(
+        stream: Handle<Stream>, function: Function<'c, Callback>, data: Data<'c>, _flags: c_uint,
+    ) => call_back(stream.of_thread(), stream, function, data);
 
     fn cuStreamAttachMemAsync(stream: Handle<Stream>, _address: u64, _length: usize, _flags: c_uint)
-        also cuStreamAttachMemAsync_ptsz => stream.op_number();
+        ptsz cuStreamAttachMemAsync_ptsz
+    {
+        stream.op_number()?;
+        capture::refuse(stream)
+    }
 
     fn cuStreamGetAttribute(stream: Handle<Stream>, attribute: c_int, value: Out<'_, AttributeValue>)
-        also cuStreamGetAttribute_ptsz
+        ptsz cuStreamGetAttribute_ptsz
     {
         let mut found = [0; 8];
         match attribute {
@@ -142,7 +157,7 @@ api! {
     }
 
     fn cuStreamSetAttribute(stream: Handle<Stream>, attribute: c_int, value: In<'_, AttributeValue>)
-        also cuStreamSetAttribute_ptsz
+        ptsz cuStreamSetAttribute_ptsz
     {
         let stream = stream.made()?;
         // A stream's priority is fixed when it is made.
@@ -156,7 +171,7 @@ api! {
         Ok(())
     }
 
-    fn cuStreamCopyAttributes(to: Handle<Stream>, from: Handle<Stream>) also cuStreamCopyAttributes_ptsz {
+    fn cuStreamCopyAttributes(to: Handle<Stream>, from: Handle<Stream>) ptsz cuStreamCopyAttributes_ptsz {
         if let (Some(from), Some(to)) = (from.made()?, to.made()?) {
             let hints = from.hints().clone();
             *to.hints() = hints;
