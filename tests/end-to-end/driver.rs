@@ -31,6 +31,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("corners", &["rows", "advice", "attributes", "nodes"]),
     ("pools", &["figures", "current"]),
     ("mapping", &["mapping", "unified"]),
+    ("optional", &["optional"]),
     ("variants", &["variants"]),
     (
         "nothing",

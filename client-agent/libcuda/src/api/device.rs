@@ -65,6 +65,7 @@ api! {
 
     fn cuDeviceComputeCapability(major: Out<'_, c_int>, minor: Out<'_, c_int>, number: c_int) {
         let (high, low) = properties(number)?.compute();
+        minor.check()?;
         major.put(high)?;
         minor.put(low)
     }
@@ -104,6 +105,7 @@ api! {
 
     fn cuDevicePrimaryCtxGetState(number: c_int, flags: Out<'_, u32>, active: Out<'_, c_int>) {
         let primary = primary(number)?;
+        active.check()?;
         flags.put(primary.flags.load(Ordering::Relaxed))?;
         active.put(c_int::from(primary.is_active()))
     }

@@ -188,6 +188,7 @@ api! {
 
     fn cuLinkComplete(link: Handle<Link>, image: Out<'_, *const c_void>, size: Out<'_, usize>) {
         let link = link.get()?;
+        image.check()?;
         let text = complete(&link)?;
         let mut result = lock(&link.result);
         let text = result.insert(text);

@@ -173,8 +173,9 @@ api! {
     fn cuMemGetInfo_v2(free: Out<'_, usize>, total: Out<'_, usize>) {
         let device = current_device()?;
         let (left, all) = device.memory()?;
-        free.put(left as usize)?;
-        total.put(all as usize)
+        free.put_if(left as usize);
+        total.put_if(all as usize);
+        Ok(())
     }
 
     fn cuMemGetAddressRange_v2(start: Out<'_, u64>, size: Out<'_, usize>, address: u64) {

@@ -160,8 +160,9 @@ fn named(kernel: &Out<'_, Handle<Kernel>>, of: Handle<Library>, name: &Text<'_>)
     kernel.put(of.get()?.kernel(name.take()?, devices)?)
 }
 
-/// Where a variable lies on a device, and its bytes.
+/// Where a variable lies on a device, and its bytes: either may be left out, both may not.
 fn put_variable((at, size): (u64, u64), address: &Out<'_, u64>, bytes: &Out<'_, usize>) -> Result {
+    address.check().or_else(|_| bytes.check())?;
     address.put_if(at);
     bytes.put_if(size as usize);
     Ok(())
@@ -281,7 +282,7 @@ api! {
     ) also cuFuncGetParamInfo {
         let kernel = kernel.get()?;
         let param = kernel.entry().params.get(index).ok_or(Status::INVALID_VALUE)?;
-        offset.put_if(param.offset as usize);
+        offset.put(param.offset as usize)?;
         size.put_if(param.size as usize);
         Ok(())
     }
