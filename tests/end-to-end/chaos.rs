@@ -43,10 +43,33 @@ struct Metrics {
 }
 
 impl Metrics {
-    fn value(&self, name: &str) -> f64 {
+    fn metric(&self, name: &str) -> &Value {
         let mut found = self.metrics.iter().filter(|it| it["metric"] == name);
-        let value = found.next().and_then(|metric| metric["value"].as_f64());
-        value.unwrap_or_else(|| panic!("no {name}: {}", self.said))
+        let metric = found.next();
+        metric.unwrap_or_else(|| panic!("no {name}: {}", self.said))
+    }
+
+    fn value(&self, name: &str) -> f64 {
+        let value = self.metric(name)["value"].as_f64();
+        value.unwrap_or_else(|| panic!("no value of {name}: {}", self.said))
+    }
+
+    /// What is said of a metric beside its value.
+    fn said_of(&self, name: &str, key: &str) -> u64 {
+        let said = self.metric(name)["config"][key].as_u64();
+        said.unwrap_or_else(|| panic!("no {key} of {name}: {}", self.said))
+    }
+
+    /// The exit code is 1 exactly where a goal is missed, and its reason is said.
+    fn is_told_by(&self, code: Option<i32>) {
+        let missed = |it: &&Value| it["config"]["goal_met"] == false;
+        let missed: Vec<&Value> = self.metrics.iter().filter(missed).collect();
+        let said = &self.said;
+        assert_eq!(code, Some(i32::from(!missed.is_empty())), "{said}");
+        for metric in missed {
+            let name = metric["metric"].as_str().expect("a name");
+            assert!(said.contains(&format!("{name} is ")), "{said}");
+        }
     }
 
     fn no_promise_is_broken(&self, kills: f64) {
@@ -70,8 +93,14 @@ fn a_short_chaos_breaks_no_promise_and_touches_no_other_cluster() {
     let arguments = ["--kills=10", "--seconds=30", "--seed=3", &kept];
     let (metrics, code) = chaos(dir.path(), &arguments);
     metrics.no_promise_is_broken(10.0);
-    let held = metrics.value("chaos_adopted_share") <= 0.01;
-    assert_eq!(code, Some(i32::from(!held)), "{}", metrics.said);
+    metrics.is_told_by(code);
+    let of_killed = metrics.said_of("chaos_untold", "of");
+    assert!(of_killed >= 1, "two workers are killed: {}", metrics.said);
+    assert_eq!(metrics.value("chaos_untold"), 0.0, "{}", metrics.said);
+    let changes = metrics.said_of("chaos_false_takeovers", "of");
+    assert!(changes >= 4, "four leaders are killed: {}", metrics.said);
+    let lost = metrics.said_of("chaos_false_losses", "of");
+    assert!(lost >= 2, "two workers are killed: {}", metrics.said);
     assert!(evidence.join("manifest.json").exists(), "{}", metrics.said);
 }
 
@@ -83,4 +112,34 @@ fn a_short_chaos_breaks_no_promise_while_sessions_are_swapped_all_the_time() {
     metrics.no_promise_is_broken(6.0);
     // A busy machine, whose workers are killed and whose programs wait: twice a second at least.
     assert!(metrics.value("chaos_swaps") >= 30.0, "{}", metrics.said);
+}
+
+#[test]
+fn a_short_chaos_breaks_no_promise_on_a_machine_that_it_keeps_busy() {
+    let dir = TempDir::new().expect("a directory");
+    let arguments = ["--kills=4", "--seconds=10", "--seed=2", "--load=3"];
+    let (metrics, code) = chaos(dir.path(), &arguments);
+    metrics.no_promise_is_broken(4.0);
+    metrics.is_told_by(code);
+    assert_eq!(metrics.said_of("chaos_kills", "load"), 3);
+    for name in [
+        "chaos_untold",
+        "chaos_false_takeovers",
+        "chaos_false_losses",
+    ] {
+        assert!(metrics.value(name) >= 0.0, "{}", metrics.said);
+    }
+}
+
+#[test]
+fn nothing_is_done_to_a_cluster_without_kills_and_so_no_leader_changes_for_a_reason() {
+    let dir = TempDir::new().expect("a directory");
+    let (metrics, code) = chaos(dir.path(), &["--kills=0", "--seconds=3"]);
+    metrics.is_told_by(code);
+    let changes = metrics.said_of("chaos_false_takeovers", "of");
+    assert_eq!(metrics.value("chaos_false_takeovers"), changes as f64);
+    assert_eq!(
+        metrics.metric("chaos_false_takeovers")["config"]["excused_share"],
+        0.0
+    );
 }

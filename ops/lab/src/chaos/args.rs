@@ -12,6 +12,7 @@ Examples:
   warploom chaos --kills 100 --seconds 300 --json
   warploom chaos --seed 7 --evidence evidence    keeps the evidence, and the logs where it fails
   warploom chaos --overcommit 300                sessions are swapped out and back all the time
+  warploom chaos --load 20                       on a machine that 20 threads keep busy
 
 It runs a cluster of its own: broker.* settings and credentials do not matter.")]
 pub struct ChaosArgs {
@@ -30,6 +31,9 @@ pub struct ChaosArgs {
     /// What sessions may hold, percent of a small device: 100, or 300 and more, so that they take turns
     #[arg(long, default_value_t = 100, value_name = "PERCENT")]
     pub overcommit: u32,
+    /// Threads that keep this machine busy all the time, 256 at most
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub load: usize,
     /// Seconds after which a program's call counts as hung
     #[arg(long, default_value_t = 60)]
     pub deadline: u64,
@@ -47,6 +51,9 @@ pub struct ChaosProgramArgs {
     /// Keeps one session
     #[arg(long)]
     pub long: bool,
+    /// Keeps so many sessions and makes no call on them
+    #[arg(long, default_value_t = 0)]
+    pub idle: usize,
     /// Seed of its numbers
     #[arg(long)]
     pub seed: u64,

@@ -16,16 +16,19 @@ use warploom_cli::local::LocalCluster;
 /// How long a replay may take.
 const REPLAY: Duration = Duration::from_secs(300);
 
-/// Drains the cluster, has a fresh process replay the record, and gathers the evidence. Where the
-/// replay gives nothing, that is a complaint.
+/// Drains the cluster. Where that fails, it is a complaint.
+pub(super) async fn drain(strikes: &mut Strikes, complaints: &mut Vec<String>) {
+    let drained = strikes.cluster.drain_unless(std::future::pending()).await;
+    complaints.extend(drained.err().map(|error| format!("{error:#}")));
+}
+
+/// Has a fresh process replay the record, and gathers the evidence. Where the replay gives nothing,
+/// that is a complaint.
 pub(super) async fn collect(
     strikes: &mut Strikes,
     complaints: &mut Vec<String>,
 ) -> Result<(Option<ReplaySummary>, Evidence)> {
-    let cluster = &mut strikes.cluster;
-    if let Err(error) = cluster.drain_unless(std::future::pending()).await {
-        complaints.push(format!("{error:#}"));
-    }
+    let cluster = &strikes.cluster;
     let dir = cluster.options().state_dir.clone();
     let order = dir.join("order.jsonl");
     let arguments = [

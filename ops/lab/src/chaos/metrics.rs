@@ -21,6 +21,12 @@ specs! {
         "not ended at their deadline";
     FAILED = "chaos_failed", "sessions", NONE,
         "failed though their worker was not lost";
+    UNTOLD = "chaos_untold", "sessions", NONE,
+        "no word to their program 5 s after their worker's death";
+    FALSE_TAKEOVERS = "chaos_false_takeovers", "takeovers", NONE,
+        "leaders changed though neither the leader nor a broker was hit";
+    FALSE_LOSSES = "chaos_false_losses", "workers", NONE,
+        "declared lost though nothing took them away";
     SKIPPED = "chaos_skipped", "positions", NONE,
         "nowhere recorded";
     ADOPTED = "chaos_adopted_share", "fraction", Goal::AtMost(0.01),

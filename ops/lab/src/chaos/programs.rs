@@ -9,10 +9,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use bus_schemas::{Tenant, TenantSettings};
+use bus_schemas::{Incarnation, Tenant, TenantSettings};
 
 use super::pulse::Pulse;
 use super::said::Said;
+use super::word::Lived;
 use warploom_cli::evidence::{KILLED, SessionFailure};
 use warploom_cli::local::{LocalCluster, RoleProcess};
 
@@ -20,6 +21,8 @@ use warploom_cli::local::{LocalCluster, RoleProcess};
 const SILENCE: Duration = Duration::from_secs(30);
 /// Before a program that ended is started again.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Sessions of the idle program: enough for some on each worker.
+const IDLE: usize = 4;
 /// The first complaints are kept.
 const COMPLAINTS: usize = 20;
 
@@ -34,6 +37,8 @@ pub(super) struct Kind {
     pub(super) long: bool,
     /// Bytes that a session of it holds beside what it works on.
     pub(super) holds: u64,
+    /// Sessions on which it makes no call; it works where this is 0.
+    pub(super) idle: usize,
 }
 
 impl Kind {
@@ -68,6 +73,12 @@ pub(super) fn kinds(held: Option<u64>) -> Vec<Kind> {
         },
         long,
         holds: held.filter(|_| priority > 0).unwrap_or(0),
+        idle: 0,
+    };
+    let idle = Kind {
+        holds: 0,
+        idle: IDLE,
+        ..kind("idle", 2, true)
     };
     vec![
         kind("brief", 2, false),
@@ -75,7 +86,13 @@ pub(super) fn kinds(held: Option<u64>) -> Vec<Kind> {
         kind("steady", 2, true),
         kind("urgent", 0, true),
         kind("batch", 4, true),
+        idle,
     ]
+}
+
+/// How many of them are hit: all but the last, which is there to hear of what happens to workers.
+pub(super) fn struck() -> usize {
+    kinds(None).len() - 1
 }
 
 /// What programs said, all lives of one added up.
@@ -83,6 +100,8 @@ pub(super) fn kinds(held: Option<u64>) -> Vec<Kind> {
 pub(super) struct Heard {
     /// Sessions that are open, with their ordinals.
     open: BTreeMap<String, u64>,
+    /// All sessions: their workers, and when it was first known that they have ended.
+    lived: BTreeMap<String, (Incarnation, Option<Instant>)>,
     /// Sessions that were not closed in good order.
     pub(super) failures: Vec<SessionFailure>,
     /// Sessions opened.
@@ -103,10 +122,16 @@ pub(super) struct Heard {
 impl Heard {
     fn note(&mut self, tenant: &Tenant, said: Said) {
         match said {
-            Said::Opened { session, ordinal } => {
+            Said::Opened {
+                session,
+                ordinal,
+                worker,
+            } => {
                 self.sessions += 1;
+                self.lived.insert(session.clone(), (worker, None));
                 self.open.insert(session, ordinal);
             }
+            Said::Noticed { session } => self.word(&session),
             Said::Round { right, wrong } => {
                 self.right += right;
                 self.wrong += wrong;
@@ -115,7 +140,10 @@ impl Heard {
                     self.complain(format!("{tenant}: wrong results in session {open:?}"));
                 }
             }
-            Said::Closed { session } => drop(self.open.remove(&session)),
+            Said::Closed { session } => {
+                self.word(&session);
+                self.open.remove(&session);
+            }
             Said::Failed { session, code, why } => {
                 if code != "E-DEVICE-LOST" {
                     self.complain(format!("{tenant}: session {session} failed: {why}"));
@@ -135,7 +163,15 @@ impl Heard {
         }
     }
 
+    /// It is known that a session has ended.
+    fn word(&mut self, session: &str) {
+        if let Some((_, word)) = self.lived.get_mut(session) {
+            word.get_or_insert_with(Instant::now);
+        }
+    }
+
     fn end(&mut self, tenant: &Tenant, session: String, code: String) {
+        self.word(&session);
         let ordinal = self.open.remove(&session).unwrap_or_default();
         self.failures.push(SessionFailure {
             session,
@@ -219,6 +255,18 @@ impl Program {
     /// What it has said so far.
     pub(super) fn heard(&self) -> Heard {
         self.see(|heard| heard.clone())
+    }
+
+    /// Its sessions, as program number `program`.
+    pub(super) fn lived(&self, program: usize) -> Vec<Lived> {
+        let idle = self.kind.idle > 0;
+        let lived = |(worker, word): &(Incarnation, Option<Instant>)| Lived {
+            worker: *worker,
+            program,
+            idle,
+            word: *word,
+        };
+        self.see(|heard| heard.lived.values().map(lived).collect())
     }
 
     fn see<T>(&self, look: impl FnOnce(&mut Heard) -> T) -> T {
@@ -335,6 +383,7 @@ fn begin(
         format!("--seed={}", life.seed),
         format!("--deadline={}", life.deadline.as_secs()),
         format!("--holds={}", kind.holds),
+        format!("--idle={}", kind.idle),
         format!("--evidence={}", log.display()),
     ];
     if kind.long {

@@ -8,6 +8,7 @@ use super::metrics::{self, one, with_goal};
 use super::plan::Shape;
 use super::programs::Heard;
 use super::strikes::Strikes;
+use super::watched::Watched;
 use crate::bench::Metric;
 use crate::demo::ReplaySummary;
 use warploom_cli::evidence::EvidenceCheck;
@@ -16,7 +17,10 @@ use warploom_cli::output;
 /// Everything that is known at the end.
 pub(super) struct Seen<'a> {
     pub(super) shape: &'a Shape,
+    /// Threads that kept the machine busy.
+    pub(super) load: usize,
     pub(super) strikes: &'a Strikes,
+    pub(super) watched: Watched,
     pub(super) replayed: Option<&'a ReplaySummary>,
     /// Sessions swapped out, where memory is overcommitted.
     pub(super) swaps: Option<Swaps>,
@@ -30,6 +34,7 @@ impl Seen<'_> {
         let heard: Vec<Heard> = self.strikes.programs.iter().map(|it| it.heard()).collect();
         let mut metrics = self.work(&heard);
         metrics.extend(self.promises(&heard));
+        metrics.extend(self.watched.metrics());
         metrics.extend(
             self.swaps
                 .map(|swaps| one(&metrics::SWAPS, swaps.outs).with("bytes", swaps.out_bytes)),
@@ -70,7 +75,8 @@ impl Seen<'_> {
             self.strikes.killed as f64,
         )
         .with("leaders", self.strikes.kills.len())
-        .with("faults", self.strikes.faults.len());
+        .with("faults", self.strikes.faults.len())
+        .with("load", self.load);
         let goal = metrics::ops_goal(shape.seconds);
         let ops = with_goal(&metrics::OPS, goal, self.check.submitted as f64)
             .with("sessions", total(|heard| heard.sessions))

@@ -1,5 +1,6 @@
 //! The lines of JSON that a program of a chaos run prints.
 
+use bus_schemas::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// A line.
@@ -12,6 +13,13 @@ pub(super) enum Said {
         session: String,
         /// Its number among its tenant's, from 1.
         ordinal: u64,
+        /// Its worker.
+        worker: Incarnation,
+    },
+    /// It knows that a session has ended, and has not closed it yet.
+    Noticed {
+        /// The session.
+        session: String,
     },
     /// Results came and were compared with what plain Rust computes.
     Round {

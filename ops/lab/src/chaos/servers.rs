@@ -6,6 +6,7 @@ use actors::storage::Stored;
 use anyhow::{Context, Result, bail};
 use broker::Server;
 
+use super::acts::Deed;
 use super::strikes::{Strikes, Undo, asked, broker_name};
 
 impl Strikes {
@@ -13,6 +14,7 @@ impl Strikes {
     pub(super) async fn restart(&mut self, index: usize) -> Result<()> {
         let pid = self.take(index).await?;
         self.note("restart", &broker_name(index), Some(pid));
+        self.did(&broker_name(index), Deed::Away, None);
         self.server_mut(index)?.restart()?;
         Ok(())
     }
@@ -21,6 +23,7 @@ impl Strikes {
     pub(super) async fn wipe(&mut self, index: usize) -> Result<()> {
         let pid = self.take(index).await?;
         self.note("restart empty", &broker_name(index), Some(pid));
+        self.did(&broker_name(index), Deed::Away, None);
         self.server_mut(index)?.restart_empty()?;
         Ok(())
     }
@@ -32,6 +35,7 @@ impl Strikes {
         routes.cut_off(index, true);
         let fault = format!("cut off from the others for {time:?}");
         self.note(&fault, &broker_name(index), Some(pid));
+        self.did(&broker_name(index), Deed::Away, None);
         self.later(time, Undo::Unite(index));
         Ok(())
     }
@@ -40,6 +44,7 @@ impl Strikes {
     pub(super) fn kill_broker(&mut self, index: usize) -> Result<()> {
         let pid = self.server(index)?.pid();
         self.note("kill", &broker_name(index), Some(pid));
+        self.did(&broker_name(index), Deed::Away, None);
         self.server_mut(index)?.kill()?;
         Ok(())
     }

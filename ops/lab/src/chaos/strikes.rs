@@ -9,13 +9,15 @@ use anyhow::{Context, Result, anyhow, bail};
 use async_nats::jetstream;
 use async_nats::jetstream::stream::DiscardPolicy;
 use broker::Server;
-use bus_schemas::{LeaderId, Status};
+use bus_schemas::Status;
 use rustix::process::{Pid, Signal};
 use test_cluster::{Link, Links};
 
+use super::acts::{Act, Deed};
 use super::plan::{Bucket, Strike, Target};
-use super::programs::{self, Program};
+use super::programs::Program;
 use super::pulse::Pulse;
+use super::watch::Watch;
 use crate::demo::RunObserver;
 use warploom_cli::admin::Administrator;
 use warploom_cli::evidence::{InjectedFault, Kill};
@@ -54,12 +56,16 @@ pub(super) struct Strikes {
     pub(super) administrator: Administrator,
     pub(super) observer: RunObserver,
     pub(super) programs: Vec<Program>,
-    links: BTreeMap<String, Vec<Arc<Link>>>,
+    pub(super) links: BTreeMap<String, Vec<Arc<Link>>>,
     /// Between brokers, where there are several.
     pub(super) routes: Option<Links>,
     /// How long programs got nothing after a broker was taken away.
     pub(super) pulse: Pulse,
     pub(super) began: Instant,
+    /// The bus, watched.
+    pub(super) watch: Watch,
+    /// What was done and can have consequences for who leads, which workers live and what programs hear.
+    pub(super) acts: Vec<Act>,
     /// What was done, for the evidence.
     pub(super) faults: Vec<InjectedFault>,
     /// Leaders killed, for the evidence.
@@ -78,7 +84,7 @@ impl Strikes {
     pub(super) fn new(
         cluster: LocalCluster,
         administrator: Administrator,
-        observer: RunObserver,
+        (observer, watch): (RunObserver, Watch),
         links: BTreeMap<String, Vec<Arc<Link>>>,
         routes: Option<Links>,
     ) -> Self {
@@ -86,6 +92,8 @@ impl Strikes {
             cluster,
             administrator,
             observer,
+            watch,
+            acts: Vec::new(),
             programs: Vec::new(),
             links,
             routes,
@@ -115,7 +123,8 @@ impl Strikes {
                 for (name, link) in self.linked(target).await? {
                     self.note("cut", &name, None);
                     link.close(true);
-                    self.later(time, Undo::Join(link));
+                    let until = self.later(time, Undo::Join(link));
+                    self.did(&name, Deed::Cut, Some(until));
                 }
                 Ok(())
             }
@@ -123,7 +132,8 @@ impl Strikes {
                 for (name, link) in self.linked(target).await? {
                     self.note(&format!("slow by {late:?}"), &name, None);
                     link.delay(late);
-                    self.later(time, Undo::Hurry(link));
+                    let until = self.later(time, Undo::Hurry(link));
+                    self.did(&name, Deed::Slow, Some(until));
                 }
                 Ok(())
             }
@@ -149,6 +159,7 @@ impl Strikes {
             Target::Candidate | Target::Worker(_) | Target::Program(_) => {
                 let (name, pid) = self.process(target).await?;
                 self.note("kill", &name, Some(pid));
+                self.did(&name, Deed::Kill, None);
                 send(pid, Signal::KILL)?;
             }
         }
@@ -171,6 +182,7 @@ impl Strikes {
     async fn kill_leader(&mut self, both: bool) -> Result<()> {
         let (status, name, pid) = self.leader_to_kill().await?;
         self.note("kill", &name, Some(pid));
+        self.did(&name, Deed::Kill, None);
         send(pid, Signal::KILL)?;
         self.takeovers.push(Takeover {
             kill: self.kills.len(),
@@ -200,7 +212,8 @@ impl Strikes {
         };
         self.note(&format!("stop for {time:?}"), &name, Some(pid));
         send(pid, Signal::STOP)?;
-        self.later(time, Undo::Continue(pid));
+        let until = self.later(time, Undo::Continue(pid));
+        self.did(&name, Deed::Stop, Some(until));
         Ok(())
     }
 
@@ -243,6 +256,9 @@ impl Strikes {
         let deleted = async { Ok(jetstream.delete_key_value(&name).await?) };
         asked(deleted).await?;
         self.note("delete", &name, None);
+        if bucket == Bucket::Lease {
+            self.did(&name, Deed::Away, None);
+        }
         self.deleted = true;
         Ok(())
     }
@@ -262,68 +278,15 @@ impl Strikes {
         Ok(())
     }
 
-    async fn status(&self) -> Result<Status> {
+    pub(super) async fn status(&self) -> Result<Status> {
         self.administrator.status(ASK).await
     }
 
-    /// The process of a role.
-    async fn process(&mut self, target: Target) -> Result<(String, u32)> {
-        match target {
-            Target::Leader | Target::LeaderAndBroker => {
-                let status = self.status().await?;
-                self.leader(status.leader)
-            }
-            Target::Candidate => {
-                let leads = self.status().await?.leader;
-                let mut others = self.cluster.leaders.iter_mut();
-                let other = others.find_map(|(id, role)| {
-                    let fit = *id != leads && role.is_running();
-                    fit.then(|| (role.name().to_owned(), role.pid()))
-                });
-                other.context("no candidate stands by")
-            }
-            Target::Worker(index) => {
-                let role = self.cluster.workers.get_mut(index);
-                let role = role.filter(|role| role.gpu().is_some());
-                let role = role.context("there is no such worker")?;
-                let alive = role.is_running();
-                alive
-                    .then(|| (role.name().to_owned(), role.pid()))
-                    .context("the worker is being started")
-            }
-            Target::Program(index) => {
-                let program = self.programs.get(index).context("no such program")?;
-                let alive = program.is_up();
-                alive
-                    .then(|| (program.role().name().to_owned(), program.role().pid()))
-                    .context("the program is being started")
-            }
-            Target::Broker(index) => Ok((broker_name(index), self.server(index)?.pid())),
-        }
-    }
-
-    fn leader(&mut self, id: LeaderId) -> Result<(String, u32)> {
-        let role = self.cluster.leader(id).context("the leader is not ours")?;
-        match role.is_running() {
-            true => Ok((role.name().to_owned(), role.pid())),
-            false => bail!("the leader is dead already"),
-        }
-    }
-
-    async fn linked(&mut self, target: Target) -> Result<Vec<(String, Arc<Link>)>> {
-        let name = match target {
-            Target::Program(index) => programs::name(index),
-            other => self.process(other).await?.0,
-        };
-        let links = self.links.get(&name).context("it has no links")?;
-        Ok(links
-            .iter()
-            .map(|link| (name.clone(), link.clone()))
-            .collect())
-    }
-
-    pub(super) fn later(&mut self, time: Duration, undo: Undo) {
-        self.undo.push((Instant::now() + time, undo));
+    /// Has something undone after a while. Gives when.
+    pub(super) fn later(&mut self, time: Duration, undo: Undo) -> Instant {
+        let until = Instant::now() + time;
+        self.undo.push((until, undo));
+        until
     }
 
     fn at_ms(&self) -> u64 {
@@ -346,8 +309,9 @@ impl Strikes {
             .into_iter()
             .partition(|(at, _)| *at <= now);
         self.undo = left;
-        for (_, undo) in due {
+        for (until, undo) in due {
             self.undo(undo).await;
+            self.ended(until);
         }
         for line in self.cluster.tend() {
             tracing::info!("{line}");
@@ -356,13 +320,15 @@ impl Strikes {
             program.tend(&self.cluster)?;
         }
         self.note_takeovers();
+        self.broker_is_back();
         Ok(())
     }
 
     /// Undoes everything that is not undone yet.
     pub(super) async fn mend(&mut self) {
-        while let Some((_, undo)) = self.undo.pop() {
+        while let Some((until, undo)) = self.undo.pop() {
             self.undo(undo).await;
+            self.ended(until);
         }
     }
 

@@ -1,0 +1,122 @@
+//! The processes and links that strikes hit, and the acts that strikes are.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bus_schemas::LeaderId;
+use test_cluster::Link;
+
+use super::acts::{Act, Deed, Whom};
+use super::plan::Target;
+use super::programs;
+use super::strikes::{Strikes, broker_name};
+
+/// A broker whose leader was heard so lately is back.
+const HEARD: Duration = Duration::from_millis(200);
+
+impl Strikes {
+    /// The process of a role.
+    pub(super) async fn process(&mut self, target: Target) -> Result<(String, u32)> {
+        match target {
+            Target::Leader | Target::LeaderAndBroker => {
+                let status = self.status().await?;
+                self.leader(status.leader)
+            }
+            Target::Candidate => {
+                let leads = self.status().await?.leader;
+                let mut others = self.cluster.leaders.iter_mut();
+                let other = others.find_map(|(id, role)| {
+                    let fit = *id != leads && role.is_running();
+                    fit.then(|| (role.name().to_owned(), role.pid()))
+                });
+                other.context("no candidate stands by")
+            }
+            Target::Worker(index) => {
+                let role = self.cluster.workers.get_mut(index);
+                let role = role.filter(|role| role.gpu().is_some());
+                let role = role.context("there is no such worker")?;
+                let alive = role.is_running();
+                alive
+                    .then(|| (role.name().to_owned(), role.pid()))
+                    .context("the worker is being started")
+            }
+            Target::Program(index) => {
+                let program = self.programs.get(index).context("no such program")?;
+                let alive = program.is_up();
+                alive
+                    .then(|| (program.role().name().to_owned(), program.role().pid()))
+                    .context("the program is being started")
+            }
+            Target::Broker(index) => Ok((broker_name(index), self.server(index)?.pid())),
+        }
+    }
+
+    pub(super) fn leader(&mut self, id: LeaderId) -> Result<(String, u32)> {
+        let role = self.cluster.leader(id).context("the leader is not ours")?;
+        match role.is_running() {
+            true => Ok((role.name().to_owned(), role.pid())),
+            false => bail!("the leader is dead already"),
+        }
+    }
+
+    pub(super) async fn linked(&mut self, target: Target) -> Result<Vec<(String, Arc<Link>)>> {
+        let name = match target {
+            Target::Program(index) => programs::name(index),
+            other => self.process(other).await?.0,
+        };
+        let links = self.links.get(&name).context("it has no links")?;
+        Ok(links
+            .iter()
+            .map(|link| (name.clone(), link.clone()))
+            .collect())
+    }
+
+    /// Keeps in mind what is done to a role from now on: until then, or as long as it lasts.
+    pub(super) fn did(&mut self, name: &str, deed: Deed, until: Option<Instant>) {
+        let number = name
+            .rsplit('-')
+            .next()
+            .and_then(|number| number.parse().ok());
+        let leaders = &self.cluster.leaders;
+        let leader = || leaders.iter().find(|(_, role)| role.name() == name);
+        let whom = match (name.split('-').next(), number) {
+            (Some("leader"), _) => leader().map(|(id, _)| Whom::Leader(*id)),
+            (Some("worker"), Some(gpu)) => Some(Whom::Worker(gpu)),
+            (Some("program"), Some(index)) => Some(Whom::Program(index as usize)),
+            _ => Some(Whom::Broker),
+        };
+        let from = Instant::now();
+        self.acts.extend(whom.map(|whom| Act {
+            whom,
+            deed,
+            from,
+            until,
+        }));
+    }
+
+    /// An act that was to end then has ended now.
+    pub(super) fn ended(&mut self, then: Instant) {
+        let acts = self.acts.iter_mut();
+        for act in acts.filter(|act| act.until == Some(then)) {
+            act.until = Some(Instant::now());
+        }
+    }
+
+    /// Ends the acts on the broker once it is whole again and a leader is heard through it.
+    pub(super) fn broker_is_back(&mut self) {
+        let away = |act: &&mut Act| act.whom == Whom::Broker && act.until.is_none();
+        let now = Instant::now();
+        let heard = self.watch.last_beat();
+        let heard = heard.is_some_and(|at| now.saturating_duration_since(at) < HEARD);
+        if !heard || self.pulse.is_lost() || self.all_serve().is_err() {
+            return;
+        }
+        for act in self.acts.iter_mut().filter(away) {
+            // What was on its way when the broker went is heard a moment later.
+            if act.from.elapsed() > HEARD {
+                act.until = Some(now);
+            }
+        }
+    }
+}

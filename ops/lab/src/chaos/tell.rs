@@ -1,0 +1,44 @@
+//! What a program tells of its sessions.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use bus_schemas::Code;
+use client_agent::{Error, Session};
+
+use super::said::Said;
+use crate::lines::say;
+
+/// Between two requests for a session where one was refused.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Says that there is a session. Gives its id.
+pub(super) fn opened(session: &Session) -> Result<String> {
+    let opened = session.opened();
+    let id = session.id().to_string();
+    say(&Said::Opened {
+        session: id.clone(),
+        ordinal: opened.ordinal,
+        worker: opened.incarnation,
+    })?;
+    Ok(id)
+}
+
+/// Says that a session has failed.
+pub(super) fn failed(session: String, code: Code, why: &str) -> Result<()> {
+    say(&Said::Failed {
+        session,
+        code: code.name().to_owned(),
+        why: why.to_owned(),
+    })
+}
+
+/// Says that a request was refused, and waits a moment.
+pub(super) fn refused(error: &Error) -> Result<()> {
+    say(&Said::Refused {
+        code: error.code().name().to_owned(),
+        why: error.to_string(),
+    })?;
+    std::thread::sleep(AGAIN);
+    Ok(())
+}

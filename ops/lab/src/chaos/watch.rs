@@ -1,0 +1,155 @@
+//! A watch over the bus: which leaders lead in which epochs, which workers there are, which are lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use bus_schemas::{Epoch, GpuId, Incarnation, LeaderBeat, LeaderId, Lost, WorkerBeat, decode};
+use futures_util::StreamExt;
+
+use warploom_cli::admin::Administrator;
+
+/// A leader that is not heard for so long counts as silent (docs/internals/leader.md).
+pub(super) const SILENCE: Duration = Duration::from_millis(300);
+
+/// A leader that was heard to lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Term {
+    /// Its epoch.
+    pub(super) epoch: Epoch,
+    /// The leader.
+    pub(super) leader: LeaderId,
+    /// When it was first heard.
+    pub(super) at: Instant,
+    /// It has said that it leaves.
+    pub(super) leaving: bool,
+}
+
+/// A time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Its beginning.
+    pub(super) from: Instant,
+    /// Its end.
+    pub(super) until: Instant,
+}
+
+/// A worker's incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Worker {
+    /// The number of its device.
+    pub(super) gpu: GpuId,
+    /// When it was first heard.
+    pub(super) at: Instant,
+}
+
+/// What was heard so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Heard {
+    /// Leaders, by epoch.
+    pub(super) terms: BTreeMap<Epoch, Term>,
+    /// Times in which no leader was heard.
+    pub(super) leaderless: Vec<Span>,
+    /// Workers.
+    pub(super) workers: BTreeMap<Incarnation, Worker>,
+    /// Workers that a leader declared lost, and when.
+    pub(super) lost: BTreeMap<Incarnation, Instant>,
+    last_beat: Option<Instant>,
+    ignored: BTreeSet<Epoch>,
+}
+
+impl Heard {
+    fn beat(&mut self, now: Instant, beat: &LeaderBeat) {
+        if let Some(from) = self.last_beat.replace(now)
+            && now.saturating_duration_since(from) > SILENCE
+        {
+            self.leaderless.push(Span { from, until: now });
+        }
+        let term = self.terms.entry(beat.epoch).or_insert(Term {
+            epoch: beat.epoch,
+            leader: beat.leader,
+            at: now,
+            leaving: false,
+        });
+        if term.leader == beat.leader {
+            term.leaving |= beat.leaving;
+        } else if self.ignored.insert(beat.epoch) {
+            tracing::error!(?term, ?beat, "two leaders say that they lead in one epoch");
+        }
+    }
+
+    /// Times in which no leader was heard, one that lasts included.
+    pub(super) fn leaderless_until(&self, now: Instant) -> Vec<Span> {
+        let mut spans = self.leaderless.clone();
+        let last = self.last_beat.map(|from| Span { from, until: now });
+        spans.extend(last.filter(|span| span.until.saturating_duration_since(span.from) > SILENCE));
+        spans
+    }
+
+    /// The worker of a device at a time: the last that was heard of before.
+    pub(super) fn worker_at(&self, gpu: GpuId, at: Instant) -> Option<Incarnation> {
+        let known = self.workers.iter();
+        let known = known.filter(|(_, worker)| worker.gpu == gpu && worker.at <= at);
+        let last = known.max_by_key(|(_, worker)| worker.at);
+        last.map(|(incarnation, _)| *incarnation)
+    }
+
+    fn note(&mut self, now: Instant, subject: &str, payload: &[u8]) {
+        if subject.ends_with(".s.l.beat") {
+            if let Ok(beat) = decode::<LeaderBeat>(payload) {
+                self.beat(now, &beat);
+            }
+        } else if subject.ends_with(".s.lost") {
+            if let Ok(lost) = decode::<Lost>(payload) {
+                self.lost.entry(lost.incarnation).or_insert(now);
+            }
+        } else if let Ok(beat) = decode::<WorkerBeat>(payload) {
+            let worker = Worker {
+                gpu: beat.gpu,
+                at: now,
+            };
+            self.workers.entry(beat.incarnation).or_insert(worker);
+        }
+    }
+}
+
+/// Listens as long as the runtime lives.
+#[derive(Clone, Default)]
+pub(super) struct Watch(Arc<Mutex<Heard>>);
+
+impl Watch {
+    /// Begins to listen, on a task of the current runtime.
+    ///
+    /// # Errors
+    /// When the broker refuses the subscriptions.
+    pub(super) async fn start(administrator: &Administrator) -> Result<Self> {
+        let watch = Self::default();
+        let subjects = administrator.subjects();
+        let workers = subjects.all().replace('>', "s.l.worker.*");
+        for subject in [subjects.leader_beat(), subjects.lost(), workers] {
+            let subscription = administrator.client().subscribe(subject).await?;
+            let watch = watch.clone();
+            tokio::spawn(subscription.for_each(move |message| {
+                watch.see(|heard| heard.note(Instant::now(), &message.subject, &message.payload));
+                std::future::ready(())
+            }));
+        }
+        administrator.client().flush().await?;
+        Ok(watch)
+    }
+
+    fn see<T>(&self, look: impl FnOnce(&mut Heard) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// When a leader was heard last.
+    pub(super) fn last_beat(&self) -> Option<Instant> {
+        self.see(|heard| heard.last_beat)
+    }
+
+    /// What was heard so far.
+    pub(super) fn heard(&self) -> Heard {
+        self.see(|heard| heard.clone())
+    }
+}

@@ -1,0 +1,161 @@
+//! The word that programs have of dead workers: how long after the death it came. A pure function of what
+//! was heard and what was done.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bus_schemas::Incarnation;
+
+use super::acts::{Act, Deed, Whom, covered};
+use super::watch::{Heard, Span};
+
+/// A program has word of its worker's death within this.
+pub(super) const WORD: Duration = Duration::from_secs(5);
+
+/// A session, as its program told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lived {
+    /// Its worker.
+    pub(super) worker: Incarnation,
+    /// The program.
+    pub(super) program: usize,
+    /// The program only waits to hear of its end.
+    pub(super) idle: bool,
+    /// When the program first knew that it has ended; none while it does not.
+    pub(super) word: Option<Instant>,
+}
+
+/// What is known of the sessions of dead workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Told {
+    /// Sessions that were open when their worker died.
+    pub(super) sessions: usize,
+    /// Of these, sessions of idle programs.
+    pub(super) idle: usize,
+    /// Sessions whose program had no word in time.
+    pub(super) untold: usize,
+    /// Of these, sessions of idle programs.
+    pub(super) untold_idle: usize,
+    /// The longest time from a death to the word of it, whatever hindered it.
+    pub(super) longest: Duration,
+}
+
+/// Looks at every session of every worker that was killed or declared lost.
+///
+/// Time in which the program itself stood still or had no links does not count, nor time in which no
+/// leader was heard: that has goals of its own.
+pub(super) fn told(lived: &[Lived], heard: &Heard, acts: &[Act], now: Instant) -> Told {
+    let deaths = deaths(heard, acts);
+    let leaderless = heard.leaderless_until(now);
+    let mut told = Told::default();
+    for session in lived {
+        let Some(death) = deaths.get(&session.worker) else {
+            continue;
+        };
+        if session.word.is_some_and(|word| word <= *death) {
+            continue;
+        }
+        let span = Span {
+            from: *death,
+            until: session.word.unwrap_or(now),
+        };
+        let took = span.until.saturating_duration_since(span.from);
+        let mut hindered = leaderless.clone();
+        hindered.extend(hindrances(session.program, acts));
+        let late = took.saturating_sub(covered(span, hindered)) > WORD;
+        told.sessions += 1;
+        told.idle += usize::from(session.idle);
+        told.untold += usize::from(late);
+        told.untold_idle += usize::from(late && session.idle);
+        told.longest = told.longest.max(took);
+    }
+    told
+}
+
+/// When workers died: killed, or else declared lost.
+fn deaths(heard: &Heard, acts: &[Act]) -> BTreeMap<Incarnation, Instant> {
+    let mut deaths = heard.lost.clone();
+    for act in acts.iter().filter(|act| act.deed == Deed::Kill) {
+        if let Whom::Worker(gpu) = act.whom
+            && let Some(worker) = heard.worker_at(gpu, act.from)
+        {
+            let death = deaths.entry(worker).or_insert(act.from);
+            *death = act.from.min(*death);
+        }
+    }
+    deaths
+}
+
+/// When a program could hear nothing.
+fn hindrances(program: usize, acts: &[Act]) -> impl Iterator<Item = Span> + '_ {
+    let theirs = acts
+        .iter()
+        .filter(move |act| act.whom == Whom::Program(program) && act.deed != Deed::Kill);
+    theirs.map(|act| act.span(Duration::ZERO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chaos::watch::Worker;
+
+    #[test]
+    fn who_has_word_late_or_never_is_untold_unless_it_could_not_hear() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut heard = Heard::default();
+        let worker = Worker { gpu: 1, at: start };
+        heard.workers.insert(Incarnation(5), worker);
+        let kill = Act {
+            whom: Whom::Worker(1),
+            deed: Deed::Kill,
+            from: at(1_000),
+            until: None,
+        };
+        let stop = |from, until| Act {
+            whom: Whom::Program(3),
+            deed: Deed::Stop,
+            from: at(from),
+            until: Some(at(until)),
+        };
+        let lived = |worker, word: Option<u64>| Lived {
+            worker: Incarnation(worker),
+            program: 3,
+            idle: true,
+            word: word.map(at),
+        };
+        let untold = |word, acts: &[Act]| {
+            let told = told(&[lived(5, word)], &heard, acts, at(60_000));
+            (told.sessions, told.untold)
+        };
+        assert_eq!(untold(Some(900), &[kill]), (0, 0), "it ended before");
+        assert_eq!(untold(Some(6_000), &[kill]), (1, 0));
+        assert_eq!(untold(Some(6_100), &[kill]), (1, 1));
+        assert_eq!(untold(None, &[kill]), (1, 1));
+        assert_eq!(untold(Some(6_100), &[kill, stop(500, 1_500)]), (1, 0));
+        assert_eq!(untold(Some(6_100), &[kill, stop(200, 900)]), (1, 1));
+        let other = told(&[lived(6, None)], &heard, &[kill], at(60_000));
+        assert_eq!(other, Told::default(), "its worker lives");
+        heard.leaderless.push(Span {
+            from: at(900),
+            until: at(1_500),
+        });
+        let told = told(&[lived(5, Some(6_400))], &heard, &[kill], at(60_000));
+        assert_eq!((told.untold, told.longest.as_millis()), (0, 5_400));
+    }
+
+    #[test]
+    fn a_worker_that_was_declared_lost_is_dead_from_then_on() {
+        let start = Instant::now();
+        let mut heard = Heard::default();
+        heard.lost.insert(Incarnation(5), start);
+        let lived = Lived {
+            worker: Incarnation(5),
+            program: 0,
+            idle: false,
+            word: None,
+        };
+        let told = told(&[lived], &heard, &[], start + Duration::from_secs(6));
+        assert_eq!((told.sessions, told.untold, told.untold_idle), (1, 1, 0));
+    }
+}
