@@ -18,6 +18,7 @@ mod demo;
 mod driver;
 mod errors;
 mod exposition;
+mod facts;
 mod failover;
 mod faults;
 mod guest;

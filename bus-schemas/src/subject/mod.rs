@@ -5,11 +5,13 @@
 //! three prefixes. Who speaks is read from the subject, never from the payload.
 
 mod connection;
+mod facts;
 mod parse;
 
 use crate::id::{Epoch, Incarnation, SessionId, Tenant};
 
 pub use connection::{Author, ConnectionName, Users, tenant_user};
+pub use facts::{FACTS, Fact, FactNames, Speaker};
 pub use parse::{LeaderSubject, WorkerSubject};
 
 /// The subjects of one cluster. The name obeys a tenant's rules.
