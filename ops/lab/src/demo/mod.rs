@@ -20,6 +20,7 @@ pub use observer::{RunObserver, Seen};
 pub use plan::{TenantPlan, standard};
 pub use report::{ClusterReport, DemoReport, TenantReport, UsageByWorker};
 pub use run::run_tenant;
+use tenant::machine_load;
 pub use tenant::{Heard, TenantProcess};
 
 pub use args::{DemoArgs, DemoTenantArgs};
@@ -123,6 +124,12 @@ impl<'a> Demo<'a> {
             .iter()
             .try_for_each(|plan| cluster.add_tenant(plan, args.seed))?;
         cluster.ready().await?;
+        for (plan, tenant) in plans.iter().zip(&cluster.tenants) {
+            for why in tenant.heard().begun_again {
+                let (tenant, load) = (&plan.tenant, machine_load());
+                progress.says(&format!("tenant {tenant} began again: {why}; {load}"));
+            }
+        }
         Ok(Self {
             args,
             plans,

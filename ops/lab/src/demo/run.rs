@@ -5,9 +5,10 @@ use std::io::BufRead;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
+use bus_schemas::Code;
 use client_agent::Client;
-use workloads::{Gpu, Workload};
+use workloads::{Gpu as _, Workload};
 
 use super::args::DemoTenantArgs;
 use crate::virtual_device::VirtualDevice;
@@ -17,6 +18,11 @@ use warploom_cli::settings::Settings;
 
 use super::tenant::Said;
 use crate::lines::{say, stop_flag};
+
+/// How often a tenant begins again whose device is lost before it is ready.
+const AGAIN: u32 = 2;
+
+type BoxedWorkload = Box<dyn Workload<VirtualDevice>>;
 
 /// Runs one tenant in this process.
 ///
@@ -38,37 +44,48 @@ fn run(args: &DemoTenantArgs, settings: &Settings) -> Result<()> {
     joined.submitted = args.evidence.clone();
     // A cluster that is starting, or changing its leader, takes a moment.
     joined.patience = Duration::from_secs(30);
-    let workload = workloads::by_name(&args.workload, args.seed)?;
     let client = Client::connect(joined)?;
-    let session = client.open()?;
-    let id = session.id().to_string();
-    let mut device = VirtualDevice::new(session);
-    serve(
-        workload,
-        &mut device,
-        id,
-        Duration::from_millis(args.think_ms),
-    )?;
+    let (workload, mut device) = prepared(&client, args)?;
+    serve(workload, &mut device, Duration::from_millis(args.think_ms))?;
     device.into_session().close()?;
     drop(client);
     say(&Said::Stopped)
 }
 
-/// Serves one workload on a device, talking to the demo on standard input and output.
+/// A workload whose weights are on a device. Where the device is lost meanwhile, which was of no use to
+/// anybody yet, it begins again.
+fn prepared(client: &Client, args: &DemoTenantArgs) -> Result<(BoxedWorkload, VirtualDevice)> {
+    let mut again = 0;
+    loop {
+        let mut workload: BoxedWorkload = workloads::by_name(&args.workload, args.seed)?;
+        let session = client.open()?;
+        let id = session.id().to_string();
+        let mut device = VirtualDevice::new(session);
+        let ready = match workload.prepare(&mut device) {
+            Ok(()) => device.sync(),
+            Err(workloads::Error::Device { source, .. }) => Err(source),
+            Err(error) => bail!("preparing: {error}"),
+        };
+        match ready {
+            Ok(()) => {
+                say(&Said::Ready { session: id })?;
+                return Ok((workload, device));
+            }
+            Err(error) if again < AGAIN && error.code() == Code::DeviceLost => {
+                again += 1;
+                let why = error.to_string();
+                say(&Said::Again { why })?;
+            }
+            Err(error) => bail!("preparing: {error}"),
+        }
+    }
+}
+
+/// Serves a workload that is prepared, talking to the demo on standard input and output.
 ///
 /// # Errors
 /// When the device fails, or the demo is gone.
-fn serve<G: Gpu>(
-    mut workload: Box<dyn Workload<G>>,
-    gpu: &mut G,
-    session: String,
-    think: Duration,
-) -> Result<()> {
-    workload
-        .prepare(gpu)
-        .map_err(|error| anyhow!("preparing: {error}"))?;
-    gpu.sync().context("preparing")?;
-    say(&Said::Ready { session })?;
+fn serve(mut workload: BoxedWorkload, gpu: &mut VirtualDevice, think: Duration) -> Result<()> {
     let mut lines = std::io::stdin().lock().lines();
     match lines.next() {
         Some(Ok(line)) if line == "go" => {}

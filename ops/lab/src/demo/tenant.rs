@@ -19,6 +19,11 @@ pub(super) enum Said {
         /// The session.
         session: String,
     },
+    /// Its device was lost while it prepared, and it begins again.
+    Again {
+        /// Why.
+        why: String,
+    },
     /// A request was answered.
     Request {
         /// Its latency, microseconds.
@@ -52,6 +57,8 @@ pub struct Heard {
     pub verified: u64,
     /// The first complaints.
     pub complaints: Vec<String>,
+    /// Why it began again before it was ready, each time.
+    pub begun_again: Vec<String>,
     /// Whether it stopped in order.
     pub stopped: bool,
 }
@@ -60,6 +67,7 @@ impl Heard {
     fn note(&mut self, said: Said) {
         match said {
             Said::Ready { session } => self.session = Some(session),
+            Said::Again { why } => self.begun_again.push(why),
             Said::Request {
                 us,
                 launches,
@@ -91,6 +99,16 @@ impl Heard {
         sorted.sort_unstable();
         let index = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1));
         sorted.get(index - 1).map_or(0.0, |us| *us as f64 / 1_000.0)
+    }
+}
+
+/// How busy this machine is, in words: a starved one is a cause of what fails on it.
+pub(super) fn machine_load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    match text.split(' ').next().filter(|load| !load.is_empty()) {
+        Some(load) => format!("the load of this machine is {load} on {processors} processors"),
+        None => "the load of this machine is not known".into(),
     }
 }
 
@@ -155,8 +173,9 @@ impl TenantProcess {
             if !self.role.is_running() || asked.elapsed() > patience {
                 let complaints = self.heard().complaints.join("; ");
                 bail!(
-                    "tenant {} did not become ready: {complaints}",
-                    self.role.name()
+                    "tenant {} did not become ready: {complaints}; {}",
+                    self.role.name(),
+                    machine_load()
                 );
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
