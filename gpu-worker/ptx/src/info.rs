@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     FunctionKind, Linkage, ParsedFunction, ParsedModule, ParsedVariable, Position, PtxError,
-    Scalar, Space, Statement,
+    Scalar, SharedLayout, Space, Statement,
 };
 
 /// The place of one kernel parameter in the parameter block.
@@ -205,17 +205,14 @@ impl ModuleInfo {
                 .collect(),
             ..Self::default()
         };
-        let (mut shared, mut places) = (0, HashMap::new());
+        let mut places = HashMap::new();
         for variable in &module.variables {
-            match variable.space {
-                Space::Global | Space::Const => info.declare(variable, &mut places),
-                Space::Shared => {
-                    let (size, align) = (variable.size(), variable.align);
-                    shared = add(shared, size, align, variable.position, "shared")?;
-                }
-                _ => {}
+            if matches!(variable.space, Space::Global | Space::Const) {
+                info.declare(variable, &mut places);
             }
         }
+        let room = SharedLayout::of(module)?;
+        let mut shared = room.end();
         // Functions keep what their bodies declare to themselves, whoever calls them.
         for function in &module.functions {
             if function.kind == FunctionKind::Func {
@@ -230,12 +227,15 @@ impl ModuleInfo {
             };
             let (params, param_bytes) = layout(function)?;
             let declared = Declared::of(body, shared)?;
+            let static_shared = room.padded(declared.shared);
+            let fits = (static_shared <= u64::from(u32::MAX)).then_some(0);
+            add(0, fits, 1, function.position, "shared")?;
             let most = function.maxnreg.map_or(REGISTER_LIMIT, u64::from);
             info.entries.push(EntryInfo {
                 name: function.name.to_owned(),
                 params,
                 param_bytes,
-                static_shared: declared.shared as u32,
+                static_shared: static_shared as u32,
                 maxntid: function.maxntid,
                 reqntid: function.reqntid,
                 minnctapersm: function.minnctapersm,

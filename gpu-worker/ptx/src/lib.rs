@@ -19,6 +19,7 @@ mod lex;
 mod link;
 mod outline;
 mod parse;
+mod shared;
 mod types;
 
 pub use ast::{
@@ -32,4 +33,5 @@ pub use image::is_machine_code;
 pub use info::{EntryInfo, GlobalInfo, ModuleInfo, ParamInfo};
 pub use link::{LinkError, LinkImage, link};
 pub use outline::Outline;
+pub use shared::{SharedLayout, SharedPlace};
 pub use types::{Scalar, Space};

@@ -10,7 +10,7 @@ use super::operand::{Body, Named};
 use super::order::order;
 use super::place::Places;
 use crate::error::BuildResult as Result;
-use ptx::{FunctionKind, Instruction, Linkage, ParsedVariable, Space, Statement};
+use ptx::{FunctionKind, Instruction, ParsedVariable, Space, Statement};
 use std::collections::HashMap;
 
 /// Most bytes of the registers of one function that live at once, for a warp: twice the local memory
@@ -104,7 +104,7 @@ impl<'a> Body<'_, 'a> {
                 self.declare(variable.name, Named::Local(at));
             }
             Space::Shared => {
-                if variable.linkage == Linkage::Extern || variable.size() == Some(0) {
+                if variable.size() == Some(0) {
                     self.declare(variable.name, Named::Dynamic);
                     return Ok(());
                 }

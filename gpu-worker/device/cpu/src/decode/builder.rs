@@ -44,6 +44,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) words: Pool,
     pub(crate) doubles: Pool,
     pub(crate) functions: Vec<&'a ptx::ParsedFunction<'a>>,
+    /// The shared variables of the module's scope.
+    pub(super) layout: ptx::SharedLayout<'a>,
     /// Bytes of the shared variables of the module's scope and of its functions.
     pub(crate) shared: u64,
     /// Where each function's own begin, by its index; an entry's begin behind all others.
@@ -65,6 +67,7 @@ impl<'a> Builder<'a> {
             words: Pool::default(),
             doubles: Pool::default(),
             functions: Vec::new(),
+            layout: ptx::SharedLayout::default(),
             shared: 0,
             shared_of: Vec::new(),
             statics: HashMap::new(),

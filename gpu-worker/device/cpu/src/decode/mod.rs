@@ -121,10 +121,11 @@ fn entries(builder: &mut Builder<'_>, info: &ptx::ModuleInfo) {
         let (words, doubles) = reach.of(place);
         let asks = |(_, it): &(u32, Constant)| matches!(it, Constant::ReservedShared(_));
         let reserves = words.iter().chain(doubles.iter()).any(asks);
-        let mut static_shared = builder.functions[place].shared_end(builder.shared) as u32;
+        let mut bytes = builder.functions[place].shared_end(builder.shared);
         if reserves {
-            static_shared = static_shared.next_multiple_of(16) + Reserved::BYTES;
+            bytes = bytes.next_multiple_of(16) + u64::from(Reserved::BYTES);
         }
+        let static_shared = builder.layout.padded(bytes) as u32;
         entries.push(Entry {
             name: entry.name.clone(),
             function: *index,

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 impl<'a> Builder<'a> {
     /// The variables, each a symbol; declarations and their definition are one.
     pub(super) fn variables(&mut self, module: &'a ParsedModule<'a>) -> Result<(), BuildError> {
+        self.layout = ptx::SharedLayout::of(module)?;
+        self.shared = self.layout.end();
         for variable in &module.variables {
             self.watched.grown(size_of::<Global>())?;
             let size = variable.size().unwrap_or(0);
@@ -42,14 +44,10 @@ impl<'a> Builder<'a> {
                     });
                     Symbol::Global(self.out.globals.len() as u32 - 1)
                 }
-                Space::Shared if size == 0 || variable.linkage == Linkage::Extern => {
-                    Symbol::Dynamic
-                }
-                Space::Shared => {
-                    let at = self.shared.next_multiple_of(variable.align);
-                    self.shared = at.saturating_add(size);
-                    Symbol::Shared(at)
-                }
+                Space::Shared => match self.layout.place(variable.name) {
+                    Some(ptx::SharedPlace::At(at)) => Symbol::Shared(at),
+                    _ => Symbol::Dynamic,
+                },
                 _ => {
                     return fail(
                         variable.position,
