@@ -1,6 +1,7 @@
 //! The driver API as a C program calls it, one part after the other.
 
 use std::path::Path;
+use std::process::Command;
 
 use test_cluster::TempDir;
 
@@ -51,8 +52,25 @@ async fn c_programs_walk_through_the_driver_api() {
     }
 }
 
+/// Parts of programs that count what the device has free: nothing else runs beside them.
+const ALONE: &[(&str, &[&str])] = &[("freed", &["freed"])];
+
+#[test]
+fn c_programs_count_what_is_free() {
+    let dir = TempDir::new().expect("a directory");
+    for (name, parts) in ALONE {
+        let program = compile(dir.path(), name);
+        for part in *parts {
+            let mut command = warploom(dir.path());
+            command.args(["run", "--"]).arg(&program).arg(part);
+            is_well(&mut command, part);
+        }
+    }
+}
+
 fn run(loaded: &LoadedCluster, dir: &TempDir, program: &Path, part: &str) {
-    let output = warploom(dir.path())
+    let mut command = warploom(dir.path());
+    command
         .env(
             "WARPLOOM_BROKER_CREDENTIALS",
             loaded.demo.cluster.credentials(),
@@ -64,9 +82,13 @@ fn run(loaded: &LoadedCluster, dir: &TempDir, program: &Path, part: &str) {
         .env("TMPDIR", dir.path())
         .args(["run", "--tenant", "a", "--"])
         .arg(program)
-        .arg(part)
-        .output()
-        .expect("it runs");
+        .arg(part);
+    is_well(&mut command, part);
+}
+
+#[track_caller]
+fn is_well(command: &mut Command, part: &str) {
+    let output = command.output().expect("it runs");
     let (out, err) = text(&output);
     assert!(output.status.success(), "{part}: {out}{err}");
     assert_eq!(out, format!("{part}: well\n"), "{err}");

@@ -52,6 +52,8 @@ pub struct Commitment {
     asked: Option<(MemoryRequest, Nanos)>,
     /// It is to be sent.
     unsent: bool,
+    /// Something was freed while it was under way, which nothing has told the worker.
+    untold: bool,
     /// What the last request was refused with.
     refused: Option<(u64, Failure)>,
     known: KnownMemory,
@@ -76,6 +78,7 @@ impl Default for Commitment {
             number: 0,
             asked: None,
             unsent: false,
+            untold: false,
             refused: None,
             known: KnownMemory::default(),
             needs: 0,
@@ -149,9 +152,11 @@ impl Commitment {
         }
     }
 
-    /// Asks how things are; a request on its way will say it too.
+    /// Asks how things are. A request on its way that says what is held now will do. One that raises the
+    /// commitment is waited for, and where it says other than what is held, [`Commitment::tells`] says so.
     pub fn look(&mut self, now: Nanos, held: u64, after: OpNumber) -> Asked {
-        if let Some((request, _)) = self.asked {
+        let will_do = |it: &MemoryRequest| it.held == held || it.wanted > self.committed;
+        if let Some((request, _)) = self.asked.filter(|(request, _)| will_do(request)) {
             return Asked {
                 number: request.number,
                 is_own: false,
@@ -165,12 +170,21 @@ impl Commitment {
         }
     }
 
-    /// Something was freed: gives back what is not used, if that is much.
+    /// Whether the answer to a request on its way tells of a session that holds so much.
+    #[must_use]
+    pub fn tells(&self, number: u64, held: u64) -> bool {
+        self.asked
+            .is_some_and(|(request, _)| request.number == number && request.held == held)
+    }
+
+    /// Something was freed: gives back what is not used, if that is much. While a request is on its way, its
+    /// answer is waited for.
     pub fn freed(&mut self, now: Nanos, held: u64, after: OpNumber) {
+        self.untold = self.asked.is_some();
         let unused = self.committed.saturating_sub(held);
-        let unused = unused.saturating_sub(self.promised);
-        if self.asked.is_none() && unused > 2 * spare(held) {
-            let more = spare(held).saturating_add(self.promised);
+        let unused = unused.saturating_sub(self.needs);
+        if !self.untold && unused > 2 * spare(held) {
+            let more = spare(held).saturating_add(self.needs);
             self.lower(now, Held { bytes: held, after }, more);
         }
     }
@@ -209,6 +223,8 @@ impl Commitment {
         }
         if self.asked.is_none() && self.obeyed < self.recalled {
             self.lower(now, at, self.needs);
+        } else if self.asked.is_none() && self.untold {
+            self.freed(now, held, after);
         }
     }
 
@@ -394,6 +410,51 @@ mod tests {
         let request = sent(&mut full, 0);
         full.answered(1, 0, 0, &answer(&request, 0));
         assert!(full.ask(1, 0, 0, 100).is_own);
+    }
+
+    #[test]
+    fn a_look_behind_several_frees_tells_of_all_of_them() {
+        let mut commitment = Commitment::default();
+        commitment.ask(0, 0, 0, 64 * MIB);
+        let request = sent(&mut commitment, 0);
+        commitment.answered(1, 0, 0, &answer(&request, 72 * MIB));
+        // The first free is told at once, the second one while that is on its way.
+        commitment.freed(2, 32 * MIB, 5);
+        let first = sent(&mut commitment, 2);
+        assert_eq!(first.held, 32 * MIB);
+        commitment.freed(3, 0, 6);
+        let looked = commitment.look(4, 0, 6);
+        assert!(looked.is_own && commitment.tells(looked.number, 0));
+        let second = sent(&mut commitment, 4);
+        assert_eq!((second.held, second.after), (0, 6));
+        // Another look at the same time is the same.
+        let other = commitment.look(4, 0, 6);
+        assert_eq!((other.number, other.is_own), (looked.number, false));
+        commitment.answered(5, 0, 6, &answer(&first, 36 * MIB));
+        assert!(!commitment.is_answered(looked.number), "that was the first");
+        commitment.answered(6, 0, 6, &answer(&second, 36 * MIB));
+        assert!(commitment.is_answered(looked.number));
+        assert_eq!(commitment.known().free, 64 * MIB);
+        // What was freed meanwhile is given back behind the answer.
+        assert_eq!(sent(&mut commitment, 6).wanted, spare(0));
+    }
+
+    #[test]
+    fn a_look_beside_an_allocation_waits_for_it_and_asks_again() {
+        let mut commitment = Commitment::default();
+        commitment.needs(64 * MIB);
+        let asked = commitment.ask(0, 32 * MIB, 0, 64 * MIB);
+        let request = sent(&mut commitment, 0);
+        let looked = commitment.look(1, 0, 1);
+        assert_eq!((looked.number, looked.is_own), (asked.number, false));
+        assert!(!commitment.tells(looked.number, 0), "32 MiB were held then");
+        commitment.freed(1, 0, 1);
+        commitment.answered(2, 0, 1, &answer(&request, 108 * MIB));
+        // What the allocation waits for stays, the rest is given back.
+        let lowered = sent(&mut commitment, 2);
+        assert_eq!(lowered.wanted, 64 * MIB + spare(0));
+        let looked = commitment.look(3, 0, 1);
+        assert!(commitment.tells(looked.number, 0));
     }
 
     #[test]

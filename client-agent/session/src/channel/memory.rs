@@ -11,6 +11,9 @@ use super::outbound::SessionChannel;
 use super::state::Inner;
 use crate::error::{ClientError, refused};
 
+/// Most requests that a look at the tenant's memory waits for: each but the last is another thread's, for memory.
+const LOOKS: usize = 8;
+
 impl SessionChannel {
     /// Picks the addresses of an allocation and appends it. The worker is asked first where the
     /// session may not hold so much yet.
@@ -118,9 +121,19 @@ impl SessionChannel {
             return Ok(None);
         }
         self.wait_loaded()?;
-        let inner = self.lock();
-        let held = inner.addresses.held();
-        self.ask(inner, |it, now, after| it.look(now, held, after))?;
+        for _ in 0..LOOKS {
+            let inner = self.lock();
+            let held = inner.addresses.held();
+            let mut is_current = true;
+            self.ask(inner, |it, now, after| {
+                let asked = it.look(now, held, after);
+                is_current = it.tells(asked.number, held);
+                asked
+            })?;
+            if is_current {
+                break;
+            }
+        }
         Ok(self.lock().commitment.as_ref().map(Commitment::known))
     }
 
