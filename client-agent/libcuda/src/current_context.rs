@@ -16,11 +16,18 @@ pub(crate) fn create(device: usize, flags: u32) -> Result<Handle<Context>> {
     Ok(handle)
 }
 
-/// Ends a context that is no primary one.
-pub(crate) fn destroy(context: Handle<Context>) -> Result {
-    if context.get()?.primary {
-        return Err(Status::INVALID_CONTEXT);
+/// A context that the program made.
+pub(crate) fn made(context: Handle<Context>) -> Result<Arc<Context>> {
+    let found = context.get()?;
+    match found.primary {
+        true => Err(Status::INVALID_CONTEXT),
+        false => Ok(found),
     }
+}
+
+/// Forgets a context that the program made.
+pub(crate) fn destroy(context: Handle<Context>) -> Result {
+    made(context)?;
     context.remove()?;
     stack(|stack| {
         if stack.last() == Some(context) {

@@ -12,7 +12,7 @@ use client_session::{Module, Session};
 use crate::abi::Handle;
 use crate::attribute::Properties;
 use crate::context::Context;
-use crate::held::Held;
+use crate::held::{Ends, Held};
 use crate::ipc::Ipc;
 use crate::lock::lock;
 use crate::managed::Managed;
@@ -159,23 +159,33 @@ impl Device {
         ))
     }
 
-    /// Allocates memory.
+    /// Allocates memory of the current context.
     pub(crate) fn alloc(&self, bytes: usize) -> Result<u64> {
+        self.alloc_until(bytes, Ends::WithContext)
+    }
+
+    /// Allocates memory for host memory.
+    pub(crate) fn alloc_twin(&self, bytes: usize) -> Result<u64> {
+        self.alloc_until(bytes, Ends::AtReset)
+    }
+
+    fn alloc_until(&self, bytes: usize, ends: Ends) -> Result<u64> {
         let whole = whole(bytes)?;
         let address = self.with(|session| session.alloc(whole))?;
-        self.held.add(address);
+        self.held.add(address, ends);
         Ok(address)
     }
 
     /// Allocates memory from a pool of its own.
     pub(crate) fn alloc_from(&self, pool: &Arc<Pool>, bytes: usize) -> Result<u64> {
-        self.pools.alloc(pool, whole(bytes)?, || self.alloc(bytes))
+        let alloc = || self.alloc_until(bytes, Ends::AtReset);
+        self.pools.alloc(pool, whole(bytes)?, alloc)
     }
 
     /// Allocates managed memory.
     pub(crate) fn alloc_managed(&self, bytes: usize) -> Result<u64> {
         let address = self.managed.alloc(&self.session(), &self.mirrors, bytes)?;
-        self.held.add(address);
+        self.held.add(address, Ends::WithContext);
         Ok(address)
     }
 
@@ -193,9 +203,9 @@ impl Device {
         })
     }
 
-    /// Frees what is left of a context's allocations; their addresses.
-    pub(crate) fn free_all(&self, context: Handle<Context>) -> Result<Vec<u64>> {
-        let left = self.held.take(context);
+    /// Frees what is left of a context's allocations that end now; their addresses.
+    pub(crate) fn free_all(&self, context: Handle<Context>, now: Ends) -> Result<Vec<u64>> {
+        let left = self.held.take(context, now);
         for address in &left {
             self.mirrors.remove_twin(*address);
             self.free(*address)?;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::abi::Handle;
+use crate::context::Context;
 use crate::current_context::current_device;
 use crate::device::Device;
 use crate::handle::table;
@@ -24,6 +25,7 @@ pub(crate) struct Event {
     pub(crate) number: u32,
     pub(crate) flags: u32,
     pub(crate) device: usize,
+    pub(crate) context: Handle<Context>,
     /// The op that recorded it last; 0 if none did.
     pub(crate) op: AtomicU64,
 }
@@ -32,7 +34,8 @@ table!(Event, INVALID_HANDLE);
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 impl Event {
-    pub(crate) fn new(flags: u32, device: usize) -> Self {
+    /// A new event of a context.
+    pub(crate) fn new(flags: u32, of: &Context) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         if flags & DISABLE_TIMING == 0 {
             event_times::begin(number);
@@ -40,7 +43,8 @@ impl Event {
         Self {
             number,
             flags,
-            device,
+            device: of.device,
+            context: of.handle,
             op: AtomicU64::new(0),
         }
     }

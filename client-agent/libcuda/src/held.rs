@@ -1,5 +1,5 @@
 //! Allocations of a device's memory, each with the context that was current when the program asked for it: a
-//! context that is reset frees its own.
+//! context that ends frees its own.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,16 +9,25 @@ use crate::context::Context;
 use crate::lock::lock;
 use crate::stack::top;
 
+/// When an allocation is freed that the program does not free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// With its context.
+    WithContext,
+    /// Not before the device's primary context is reset: memory of pools, and what belongs to host memory.
+    AtReset,
+}
+
 /// The contexts of allocations, by address.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    table: Mutex<HashMap<u64, Handle<Context>>>,
+    table: Mutex<HashMap<u64, (Handle<Context>, Ends)>>,
 }
 
 impl Held {
     /// Notes an allocation of the thread's context.
-    pub(crate) fn add(&self, address: u64) {
-        lock(&self.table).insert(address, top());
+    pub(crate) fn add(&self, address: u64, ends: Ends) {
+        lock(&self.table).insert(address, (top(), ends));
     }
 
     /// Forgets an allocation.
@@ -26,10 +35,11 @@ impl Held {
         lock(&self.table).remove(&address);
     }
 
-    /// Takes the allocations of a context out.
-    pub(crate) fn take(&self, context: Handle<Context>) -> Vec<u64> {
+    /// Takes the allocations of a context out that end now.
+    pub(crate) fn take(&self, context: Handle<Context>, now: Ends) -> Vec<u64> {
         let mut table = lock(&self.table);
-        let taken = table.extract_if(|_, of| *of == context);
+        let is_over = |ends| now == Ends::AtReset || ends == now;
+        let taken = table.extract_if(|_, (of, ends)| *of == context && is_over(*ends));
         taken.map(|(address, _)| address).collect()
     }
 }
@@ -42,13 +52,15 @@ mod tests {
     #[test]
     fn a_context_has_its_own() {
         let held = Held::default();
-        held.add(256);
+        held.add(256, Ends::WithContext);
         stack(|stack| stack.push(Handle::new(7))).expect("nobody is at it");
-        held.add(512);
-        held.add(768);
+        held.add(512, Ends::WithContext);
+        held.add(768, Ends::WithContext);
+        held.add(1024, Ends::AtReset);
         held.remove(768);
-        assert_eq!(held.take(Handle::new(7)), [512]);
-        assert!(held.take(Handle::new(7)).is_empty());
-        assert_eq!(held.take(Handle::NULL), [256]);
+        assert_eq!(held.take(Handle::new(7), Ends::WithContext), [512]);
+        assert_eq!(held.take(Handle::new(7), Ends::AtReset), [1024]);
+        assert!(held.take(Handle::new(7), Ends::AtReset).is_empty());
+        assert_eq!(held.take(Handle::NULL, Ends::AtReset), [256]);
     }
 }

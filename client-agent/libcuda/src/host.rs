@@ -135,7 +135,7 @@ pub(crate) fn device_address(device: &Device, address: usize) -> Result<u64> {
     }
     let range = find(address).ok_or(Status::INVALID_VALUE)?;
     let session = device.session();
-    let twin = device.alloc(range.bytes)?;
+    let twin = device.alloc_twin(range.bytes)?;
     // SAFETY: the range is ours or was registered, and both ends of that take the mirror away first.
     unsafe {
         device

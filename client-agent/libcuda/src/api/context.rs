@@ -3,12 +3,13 @@
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use super::device::device;
+use super::device::{device, primary};
 use crate::abi::{Handle, Out, Unused};
 use crate::context::Context;
 use crate::current_context::{self, current, current_device};
 use crate::guard::api;
-use crate::process::process;
+use crate::process::{is_leaving, process};
+use crate::reset;
 use crate::status::{Result, Status};
 
 /// The place of a limit among a context's.
@@ -36,7 +37,21 @@ fn create(context: Out<'_, Handle<Context>>, flags: u32, number: c_int) -> Resul
     context.put_made(|| current_context::create(device.ordinal, flags))
 }
 
+/// Gives one retain of a primary context back; the last one resets it.
+fn release(number: c_int) -> Result {
+    let context = primary(number)?;
+    context.release()?;
+    if !context.is_active() && !is_leaving() {
+        // A device that answers no more has nothing of it: that ends with its session.
+        let _ = reset::primary(device(number)?);
+    }
+    Ok(())
+}
+
 api! {
+    fn cuDevicePrimaryCtxRelease_v2(number: c_int) also cuDevicePrimaryCtxRelease => release(number);
+    fn cuDevicePrimaryCtxReset_v2(number: c_int) also cuDevicePrimaryCtxReset => reset::primary(device(number)?);
+
     fn cuCtxCreate_v2(context: Out<'_, Handle<Context>>, flags: u32, number: c_int) also cuCtxCreate
         => create(context, flags, number);
 
@@ -58,13 +73,7 @@ api! {
         create(context, flags, number)
     }
 
-    fn cuCtxDestroy_v2(context: Handle<Context>) also cuCtxDestroy {
-        if !context.get()?.primary {
-            // Destructors of the program's: the context is still there for them.
-            crate::tables::end_context(context);
-        }
-        current_context::destroy(context)
-    }
+    fn cuCtxDestroy_v2(context: Handle<Context>) also cuCtxDestroy => reset::destroy(context);
 
     fn cuCtxPushCurrent_v2(context: Handle<Context>) also cuCtxPushCurrent => current_context::push(context);
 

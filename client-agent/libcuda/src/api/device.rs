@@ -27,7 +27,7 @@ fn properties(number: c_int) -> Result<&'static Properties> {
 }
 
 /// The primary context of a device.
-fn primary(number: c_int) -> Result<&'static Arc<Context>> {
+pub(super) fn primary(number: c_int) -> Result<&'static Arc<Context>> {
     process()?.contexts.of(device(number)?.ordinal)
 }
 
@@ -97,11 +97,6 @@ api! {
         primary.retain();
         Ok(())
     }
-
-    fn cuDevicePrimaryCtxRelease_v2(number: c_int) also cuDevicePrimaryCtxRelease
-        => primary(number)?.release();
-    fn cuDevicePrimaryCtxReset_v2(number: c_int) also cuDevicePrimaryCtxReset
-        => crate::reset::primary(device(number)?);
 
     fn cuDevicePrimaryCtxGetState(number: c_int, flags: Out<'_, u32>, active: Out<'_, c_int>) {
         let primary = primary(number)?;

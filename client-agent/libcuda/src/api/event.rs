@@ -62,7 +62,7 @@ api! {
         let (_, context) = current()?;
         event.put_made(|| match flags & INTERPROCESS != 0 && flags & DISABLE_TIMING == 0 {
             true => Err(Status::INVALID_VALUE),
-            false => Ok(Event::table().add(Event::new(flags, context.device))),
+            false => Ok(Event::table().add(Event::new(flags, &context))),
         })
     }
 

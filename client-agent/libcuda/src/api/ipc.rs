@@ -86,7 +86,7 @@ api! {
             if exchange::device_of(name)?.with(|session| name.is_of(session)) {
                 return Err(Status::INVALID_CONTEXT);
             }
-            Ok(Event::table().add(Event::new(INTERPROCESS | DISABLE_TIMING, context.device)))
+            Ok(Event::table().add(Event::new(INTERPROCESS | DISABLE_TIMING, &context)))
         })
     }
 }

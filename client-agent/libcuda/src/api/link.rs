@@ -8,12 +8,14 @@ use client_session::ClientError;
 use super::module::{file, target};
 use super::options::{Options, Values};
 use crate::abi::{Bytes, Count, Handle, List, Out, Text};
+use crate::context::Context;
 use crate::current_context::current_device;
 use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
 use crate::handle::{Object, table};
 use crate::lock::lock;
 use crate::module::limit_registers;
+use crate::stack::top;
 use crate::status::{Result, Status, note};
 
 /// `CUjitInputType`.
@@ -25,6 +27,7 @@ const LIBRARY: c_int = 4;
 
 /// A link in progress.
 pub(crate) struct Link {
+    pub(crate) context: Handle<Context>,
     images: Mutex<Vec<(String, Vec<u8>)>>,
     /// The result, ended by a zero byte, kept until the link is destroyed.
     result: Mutex<Option<Vec<u8>>>,
@@ -166,6 +169,7 @@ api! {
     ) also cuLinkCreate {
         link.put_made(|| {
             Ok(Link::table().add(Link {
+                context: top(),
                 images: Mutex::default(),
                 result: Mutex::default(),
                 options: Kept(Options { count, keys, values }),

@@ -84,15 +84,20 @@ pub(crate) fn unload(library: Handle<Library>, devices: &[Device]) -> Result {
     Ok(())
 }
 
-/// At the reset of a context: its modules are unloaded, and of libraries nothing is left on its device.
-/// They are loaded again with their next use there, and their variables are as they were in the beginning.
-pub(crate) fn reset(context: Handle<Context>, device: &Device, devices: &[Device]) -> Result {
+/// At the end of a context: its modules are unloaded.
+pub(crate) fn unload_all(context: Handle<Context>, devices: &[Device]) -> Result {
     for library in Library::table().which(|library| library.context == context) {
         // Another thread may have unloaded it meanwhile.
         if library.check().is_ok() {
             unload(library, devices)?;
         }
     }
+    Ok(())
+}
+
+/// At the reset of a primary context: of libraries nothing is left on its device. They are loaded again with
+/// their next use there, and their variables are as they were in the beginning.
+pub(crate) fn reset(device: &Device) -> Result {
     for library in Library::table().which(|library| library.context.is_null()) {
         if let Ok(library) = library.get() {
             library.withdraw(device)?;

@@ -20,5 +20,5 @@ mod source;
 
 pub(crate) use image::{Image, Place, image, machine_code, origin};
 pub(crate) use kernel::Kernel;
-pub(crate) use library::{Library, Refused, limit_registers, reset, unload};
+pub(crate) use library::{Library, Refused, limit_registers, reset, unload, unload_all};
 pub(crate) use source::{Missing, Source, Wrong, last_refusal, refusals, refused};
