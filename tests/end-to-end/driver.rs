@@ -32,6 +32,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("corners", &["rows", "advice", "attributes", "nodes"]),
     ("pools", &["figures", "current"]),
     ("mapping", &["mapping", "unified"]),
+    ("embedded", &["embedded"]),
     ("optional", &["optional"]),
     ("variants", &["variants"]),
     (

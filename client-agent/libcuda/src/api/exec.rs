@@ -38,6 +38,7 @@ pub(crate) struct UpdateInfo {
 fn instantiate(graph: Handle<Graph>, flags: u64) -> Result<Handle<Exec>> {
     current_device()?;
     let graph = graph.get()?;
+    graph.is_whole()?;
     let steps = Mutex::new(graph.steps()?);
     let _held = graph.held().clone();
     Ok(Exec::table().add(Exec {
@@ -72,7 +73,9 @@ type Updated = (Result, c_int, Handle<Node>);
 
 /// Takes over the work of a graph of the same shape.
 fn update(exec: Handle<Exec>, graph: Handle<Graph>) -> Updated {
-    let new = graph.get().and_then(|graph| graph.steps());
+    let new = graph
+        .get()
+        .and_then(|graph| graph.is_whole().and_then(|()| graph.steps()));
     let (exec, mut new) = match (exec.get(), new) {
         (Ok(exec), Ok(new)) => (exec, new),
         (Err(status), _) | (_, Err(status)) => return (Err(status), 1, Handle::NULL),

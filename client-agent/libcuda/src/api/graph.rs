@@ -74,7 +74,9 @@ api! {
     }
 
     fn cuGraphDestroy(graph: Handle<Graph>) {
-        graph.get()?.destroy();
+        let graph = graph.get()?;
+        graph.is_free()?;
+        graph.destroy();
         Ok(())
     }
 

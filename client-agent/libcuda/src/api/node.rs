@@ -22,14 +22,18 @@ struct Place<'o, 'c>(
 );
 
 impl Place<'_, '_> {
-    fn add(self, work: impl FnOnce() -> Result<Work>) -> Result {
+    fn add(self, work: impl FnOnce(&Graph) -> Result<Work>) -> Result {
         let Self(node, graph, after, count) = self;
         current_device()?;
         let graph = graph.get()?;
         node.put_made(|| {
-            let work = work()?;
             let after: Vec<_> = after.items(count)?.collect();
-            graph.add(work, &after)
+            let work = work(&graph)?;
+            graph.add(work.clone(), &after).inspect_err(|_| {
+                if let Work::Child(child) = &work {
+                    child.give_back();
+                }
+            })
         })
     }
 }
@@ -37,21 +41,31 @@ impl Place<'_, '_> {
 /// Gives a node other work of the same kind.
 fn set(node: Handle<Node>, params: impl Params) -> Result {
     let new = params.work()?;
-    node.with_work(|work| replace(work, new))
+    let graph = node.graph()?;
+    if let Work::Child(child) = &new {
+        child.own(graph.handle);
+    }
+    let old = node.with_work(|work| replace(work, new))?;
+    if let Work::Child(child) = old {
+        child.destroy();
+    }
+    Ok(())
 }
 
 /// The same for a graph that can be launched.
 fn set_exec(exec: Handle<Exec>, node: Handle<Node>, params: impl Params) -> Result {
     let new = params.work()?;
-    exec.get()?.with(node, |step| replace(&mut step.work, new))
+    exec.get()?
+        .with(node, |step| replace(&mut step.work, new))?;
+    Ok(())
 }
 
-fn replace(work: &mut Work, new: Work) -> Result {
+/// Gives a node other work of its kind; what it had.
+fn replace(work: &mut Work, new: Work) -> Result<Work> {
     if work.kind() != new.kind() {
         return Err(Status::INVALID_VALUE);
     }
-    *work = new;
-    Ok(())
+    Ok(std::mem::replace(work, new))
 }
 
 /// Defines the functions of kinds of nodes, a kind in each row: the type of its parameters; the functions that
@@ -70,7 +84,7 @@ macro_rules! nodes {
                 $(, $context: Handle<Context>)?
             ) {
                 $(let _ = $context;)?
-                Place(node, graph, after, count).add(|| params.work())
+                Place(node, graph, after, count).add(|graph| params.work_in(graph))
             }
 
             fn $set(node: Handle<Node>, params: $params) => set(node, params);
@@ -118,14 +132,14 @@ api! {
         _data: Unused<'_>,
         count: Count<'c>,
         params: In<'_, NodeParams<'_>>,
-    ) => Place(node, graph, after, count).add(|| params.work());
+    ) => Place(node, graph, after, count).add(|graph| params.work_in(graph));
 
     fn cuGraphAddEmptyNode<'c>(
         node: Out<'_, Handle<Node>>,
         graph: Handle<Graph>,
         after: List<'c, Handle<Node>>,
         count: Count<'c>,
-    ) => Place(node, graph, after, count).add(|| Ok(Work::Empty));
+    ) => Place(node, graph, after, count).add(|_| Ok(Work::Empty));
 
     fn cuGraphAddChildGraphNode<'c>(
         node: Out<'_, Handle<Node>>,
@@ -133,7 +147,7 @@ api! {
         after: List<'c, Handle<Node>>,
         count: Count<'c>,
         child: ChildGraph,
-    ) => Place(node, graph, after, count).add(|| child.work());
+    ) => Place(node, graph, after, count).add(|_| child.work());
 
     fn cuGraphExecChildGraphNodeSetParams(exec: Handle<Exec>, node: Handle<Node>, child: Handle<Graph>) {
         let steps = child.get()?.steps()?;

@@ -2,6 +2,7 @@
 //! one order, so that a graph's launch is its nodes in an order that its dependencies allow.
 
 mod exec;
+mod owner;
 pub(crate) mod params;
 mod recorded;
 mod work;

@@ -17,6 +17,11 @@ use crate::status::{Result, Status};
 /// Parameters from which a node's work is made.
 pub(crate) trait Params {
     fn work(&self) -> Result<Work>;
+
+    /// The work of a node that is added to a graph.
+    fn work_in(&self, _graph: &Graph) -> Result<Work> {
+        self.work()
+    }
 }
 
 /// Parameters that a node of their kind answers with.
@@ -31,6 +36,10 @@ pub(crate) trait Shown: Sized {
 impl<T: Params + Copy> Params for In<'_, T> {
     fn work(&self) -> Result<Work> {
         self.take()?.work()
+    }
+
+    fn work_in(&self, graph: &Graph) -> Result<Work> {
+        self.take()?.work_in(graph)
     }
 }
 
@@ -102,6 +111,20 @@ pub(crate) struct AwaitedEvent(Handle<Event>);
 #[derive(Clone, Copy)]
 pub(crate) struct ChildGraph(Handle<Graph>);
 
+/// `CUDA_CHILD_GRAPH_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ChildParams {
+    child: ChildGraph,
+    ownership: c_int,
+}
+
+/// `CUgraphChildGraphNodeOwnership`: the node has a copy of the graph, or the graph.
+const CLONE: c_int = 0;
+const MOVE: c_int = 1;
+/// A node that is made of a graph.
+const CHILD: c_int = 4;
+
 /// `CUgraphNodeParams`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -119,7 +142,7 @@ union ByKind<'a> {
     copy: CopyParams<'a>,
     fill: Fill,
     host: HostParams<'a>,
-    child: ChildGraph,
+    child: ChildParams,
     awaited: AwaitedEvent,
     recorded: RecordedEvent,
 }
@@ -235,7 +258,28 @@ impl Params for AwaitedEvent {
 
 impl Params for ChildGraph {
     fn work(&self) -> Result<Work> {
-        Ok(Work::Child(self.0.get()?.copy()))
+        let graph = self.0.get()?;
+        graph.is_whole()?;
+        Ok(Work::Child(graph.copy()))
+    }
+}
+
+impl Params for ChildParams {
+    fn work(&self) -> Result<Work> {
+        match self.ownership {
+            CLONE => self.child.work(),
+            // A node that there is already does not get another graph.
+            _ => Err(Status::INVALID_VALUE),
+        }
+    }
+
+    fn work_in(&self, graph: &Graph) -> Result<Work> {
+        if self.ownership != MOVE {
+            return self.work();
+        }
+        let child = self.child.0.get()?;
+        child.move_into(graph)?;
+        Ok(Work::Child(child))
     }
 }
 
@@ -249,8 +293,17 @@ impl Params for NodeParams<'_> {
                 1 => self.params.copy.copy.work(),
                 2 => self.params.fill.work(),
                 3 => self.params.host.work(),
+                CHILD => self.params.child.work(),
                 kind => self.of_handle(kind),
             }
+        }
+    }
+
+    fn work_in(&self, graph: &Graph) -> Result<Work> {
+        match self.kind {
+            // SAFETY: the program writes the parameters of the kind that it says.
+            CHILD => unsafe { self.params.child }.work_in(graph),
+            _ => self.work(),
         }
     }
 }
@@ -259,10 +312,8 @@ impl NodeParams<'_> {
     /// Nodes that have nothing or a handle for parameters.
     fn of_handle(&self, kind: c_int) -> Result<Work> {
         // SAFETY: any eight bytes are a handle, and the parameters of every kind begin with as many.
-        let (child, awaited, recorded) =
-            unsafe { (self.params.child, self.params.awaited, self.params.recorded) };
+        let (awaited, recorded) = unsafe { (self.params.awaited, self.params.recorded) };
         match kind {
-            4 => child.work(),
             5 => Ok(Work::Empty),
             6 => awaited.work(),
             7 => recorded.work(),

@@ -45,6 +45,16 @@ pub(crate) struct Graph {
     nodes: Mutex<BTreeMap<Handle<Node>, Recorded>>,
     /// Objects of the program's that live as long as it does, each by its handle.
     held: Mutex<Held>,
+    /// Whose it is.
+    pub(super) owner: Mutex<Option<Owner>>,
+}
+
+/// The graph with the node that a graph is the child of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner {
+    pub(super) parent: Handle<Graph>,
+    /// The program made it and gave it away: it is no graph of its own any more.
+    pub(super) moved: bool,
 }
 
 /// Objects of the program's, as often as they are held.
@@ -88,6 +98,7 @@ impl Graph {
             handle,
             nodes: Mutex::default(),
             held: Mutex::default(),
+            owner: Mutex::default(),
         };
         Self::table().add_with(make).1
     }
@@ -120,6 +131,9 @@ impl Graph {
         if !after.iter().all(|node| nodes.contains_key(node)) {
             return Err(Status::INVALID_VALUE);
         }
+        if let Work::Child(child) = &work {
+            child.own(self.handle);
+        }
         let handle = Node::table().add(Node { graph: self.handle });
         let node = Recorded {
             work,
@@ -142,7 +156,11 @@ impl Graph {
             });
             copies.insert(*handle, copy);
             let work = match &node.work {
-                Work::Child(child) => Work::Child(child.copy()),
+                Work::Child(child) => {
+                    let child = child.copy();
+                    child.own(other.handle);
+                    Work::Child(child)
+                }
                 work => work.clone(),
             };
             let node = Recorded {
@@ -195,11 +213,15 @@ impl Graph {
 
     pub(crate) fn remove(&self, node: Handle<Node>) {
         let mut nodes = lock(&self.nodes);
-        nodes.remove(&node);
+        let removed = nodes.remove(&node);
         for other in nodes.values_mut() {
             other.after.remove(&node);
         }
+        drop(nodes);
         let _ = node.remove();
+        if let Some(Work::Child(child)) = removed.map(|node| node.work) {
+            child.destroy();
+        }
     }
 
     /// The graph is not known any more, nor its nodes.
