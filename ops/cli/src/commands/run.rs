@@ -106,8 +106,7 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
     own_login(&credentials, &tenant)?.save(&own)?;
     let sessions = scratch.path().join("sessions");
     fs::write(&sessions, "").with_context(|| format!("writing {}", sessions.display()))?;
-    let program = args.command.first().map(Path::new);
-    let mut variables = variables(settings, &own, &tenant, args.devices, program)?;
+    let mut variables = variables(settings, &own, &tenant, args.devices, &args.command)?;
     variables.push(runtime_tables(settings, args.cuda_runtime));
     if verbose {
         explain(&variables, cluster.as_ref());
@@ -248,12 +247,12 @@ fn variables(
     credentials: &Path,
     tenant: &Tenant,
     devices: u32,
-    program: Option<&Path>,
+    command: &[PathBuf],
 ) -> Result<Vec<EnvVariable>> {
     let library = drop_in::library(settings.given("run.library"))?;
     let folder = drop_in::folder(&state_dir(settings), &library)?;
     let present = |name: &str| std::env::var_os(name);
-    let mut variables = drop_in::variables(&folder, credentials, tenant, devices, program, present);
+    let mut variables = drop_in::variables(&folder, credentials, tenant, devices, command, present);
     for (name, key, why) in [
         (
             "WARPLOOM_CLIENT_DEADLINE",
@@ -358,7 +357,7 @@ pub fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> {
     broker::private_dir(&state_dir(settings))?;
     fs::create_dir_all(own.parent().unwrap_or(Path::new(".")))?;
     own_login(&credentials, &args.tenant)?.save(&own)?;
-    let mut variables = variables(settings, &own, &args.tenant, args.devices, None)?;
+    let mut variables = variables(settings, &own, &args.tenant, args.devices, &[])?;
     variables.push(runtime_tables(settings, args.cuda_runtime));
     if json {
         let map: serde_json::Map<_, _> = variables

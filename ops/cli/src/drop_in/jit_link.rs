@@ -8,6 +8,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::command::is_python;
+
 /// Where packages of Python keep nvJitLink, below `site-packages`.
 const PACKAGES: [&str; 3] = ["nvjitlink/lib", "cu13/lib", "cu12/lib"];
 /// Where toolkits keep it, below their folder.
@@ -24,10 +26,10 @@ const SYSTEM: [&str; 4] = [
 pub(super) fn find(
     name: &str,
     folder: &Path,
-    program: Option<&Path>,
+    programs: &[PathBuf],
     present: &impl Fn(&str) -> Option<OsString>,
 ) -> Option<PathBuf> {
-    let places = places(program, present).into_iter();
+    let places = places(programs, present).into_iter();
     let paths = places.map(|place| place.join(name));
     let mut real = paths.filter(|path| !path.starts_with(folder) && path.is_file());
     // A stub of another version of this program is as empty as ours.
@@ -37,10 +39,10 @@ pub(super) fn find(
 /// Whether a program's Python has a package in one of its folders.
 pub(super) fn has_package(
     package: &str,
-    program: Option<&Path>,
+    programs: &[PathBuf],
     present: &impl Fn(&str) -> Option<OsString>,
 ) -> bool {
-    let prefixes = prefixes(program, present).into_iter();
+    let prefixes = prefixes(programs, present).into_iter();
     let mut folders = prefixes.flat_map(|prefix| packages(&prefix));
     folders.any(|folder| folder.join(package).is_dir())
 }
@@ -57,14 +59,13 @@ fn list(name: &str, present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf>
     list.map_or_else(Vec::new, |it| std::env::split_paths(&it).collect())
 }
 
-/// Where a program's Python and its packages may be installed.
-fn prefixes(program: Option<&Path>, present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+/// Where a program's Python and its packages may be installed: first where the Pythons are that it names.
+fn prefixes(programs: &[PathBuf], present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let (pythons, others): (Vec<_>, Vec<_>) = programs.iter().partition(|it| is_python(it));
+    let mut prefixes: Vec<_> = pythons.into_iter().flat_map(|it| around(it)).collect();
     let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter();
-    let mut prefixes: Vec<_> = environments.filter_map(|it| path(it, present)).collect();
-    let programs = program.into_iter();
-    for program in programs.flat_map(|it| located(it, list("PATH", present))) {
-        prefixes.extend(program.parent().and_then(Path::parent).map(Path::to_owned));
-    }
+    prefixes.extend(environments.filter_map(|it| path(it, present)));
+    prefixes.extend(others.into_iter().flat_map(|it| around(it)));
     prefixes.extend(path("HOME", present).map(|home| home.join(".local")));
     prefixes.push("/usr/local".into());
     prefixes
@@ -76,9 +77,9 @@ fn packages(prefix: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     pythons.flat_map(|python| ["site-packages", "dist-packages"].map(|it| python.join(it)))
 }
 
-fn places(program: Option<&Path>, present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+fn places(programs: &[PathBuf], present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut places = list("LD_LIBRARY_PATH", present);
-    for prefix in prefixes(program, present) {
+    for prefix in prefixes(programs, present) {
         places.push(prefix.join("lib"));
         for packages in packages(&prefix) {
             places.extend(PACKAGES.map(|package| packages.join("nvidia").join(package)));
@@ -93,17 +94,12 @@ fn places(program: Option<&Path>, present: &impl Fn(&str) -> Option<OsString>) -
     places
 }
 
-/// A program where it is named, and where its links lead.
-fn located(program: &Path, path: Vec<PathBuf>) -> Vec<PathBuf> {
-    let found = match program.components().count() {
-        1 => path
-            .into_iter()
-            .map(|place| place.join(program))
-            .find(|it| it.is_file()),
-        _ => Some(program.to_owned()),
-    };
-    let real = found.as_ref().and_then(|it| it.canonicalize().ok());
-    found.into_iter().chain(real).collect()
+/// The folders that a program is installed in: where it is named, and where its links lead.
+fn around(program: &Path) -> Vec<PathBuf> {
+    let real = program.canonicalize().ok();
+    let both = [Some(program.to_owned()), real].into_iter().flatten();
+    both.filter_map(|it| it.parent().and_then(Path::parent).map(Path::to_owned))
+        .collect()
 }
 
 /// Folders of Python's versions in a folder of libraries, the newest first.
@@ -179,7 +175,7 @@ mod tests {
             |name: &str| (name == "LD_LIBRARY_PATH").then(|| dir.clone().into_os_string());
         let mut command = Command::new(dir.join("program"));
         command.arg(dir.join("libuser.so"));
-        for it in variables(&made, "/c".as_ref(), &tenant, 1, None, present) {
+        for it in variables(&made, "/c".as_ref(), &tenant, 1, &[], present) {
             command.env(it.name, it.value);
         }
         let output = command.output().expect("it runs");

@@ -1,6 +1,7 @@
 //! The drop-in `libcuda.so.1`, which is `libnvidia-ml.so.1` too: where it lies, the folder that programs
 //! find it in, and the variables that lead them there.
 
+mod command;
 mod elf;
 mod jit_link;
 mod smi;
@@ -158,18 +159,19 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
 }
 
 /// What leads a program to the folder and the folder's library to the cluster; `present` is the
-/// environment so far, and the program's name tells where its own libraries may be.
+/// environment so far, and the command tells where the program's own libraries may be.
 #[must_use]
 pub fn variables(
     folder: &Path,
     credentials: &Path,
     tenant: &Tenant,
     devices: u32,
-    program: Option<&Path>,
+    command: &[PathBuf],
     present: impl Fn(&str) -> Option<OsString>,
 ) -> Vec<EnvVariable> {
-    let has_jax = jit_link::has_package(JAX, program, &present);
-    let mut variables = libraries(folder, program, &present);
+    let programs = command::programs(command, &present);
+    let has_jax = jit_link::has_package(JAX, &programs, &present);
+    let mut variables = libraries(folder, &programs, &present);
     variables.extend(smi::path(folder, &present));
     variables.extend(compilers(folder, &present));
     variables.extend([
@@ -195,7 +197,7 @@ pub fn variables(
 /// Where the loader finds libraries, ahead of where it looks already.
 fn libraries(
     folder: &Path,
-    program: Option<&Path>,
+    programs: &[PathBuf],
     present: &impl Fn(&str) -> Option<OsString>,
 ) -> Vec<EnvVariable> {
     let ahead = |name, entries: Vec<PathBuf>, why| {
@@ -204,7 +206,7 @@ fn libraries(
     };
     let empty = JIT_LINKS.iter().map(|name| folder.join(name));
     let real = JIT_LINKS.iter();
-    let real = real.filter_map(|name| jit_link::find(name, folder, program, present));
+    let real = real.filter_map(|name| jit_link::find(name, folder, programs, present));
     vec![
         ahead(
             "LD_LIBRARY_PATH",
@@ -315,7 +317,7 @@ mod tests {
     fn paths_are_added_ahead_and_taken_out_again() {
         let tenant = "research".parse().expect("a name");
         let present = |name: &str| (name == "LD_LIBRARY_PATH").then(|| "/a:/b".into());
-        let set = variables("/f/x".as_ref(), "/c".as_ref(), &tenant, 1, None, present);
+        let set = variables("/f/x".as_ref(), "/c".as_ref(), &tenant, 1, &[], present);
         let path = &set
             .iter()
             .find(|it| it.name == "LD_LIBRARY_PATH")
@@ -344,13 +346,15 @@ mod tests {
         fs::write(&python, "").expect("written");
         let told = |name: &str| {
             let present = |name: &str| (name == "XLA_FLAGS").then(|| "--own".into());
-            let set = variables(&made, "/c".as_ref(), &tenant, 1, Some(&python), present);
+            // Behind a program that starts it, too.
+            let command = ["env".into(), python.clone()];
+            let set = variables(&made, "/c".as_ref(), &tenant, 1, &command, present);
             let found = set.into_iter().find(|it| it.name == name);
             found.map(|it| it.value.to_string_lossy().into_owned())
         };
         let here = made.display().to_string();
         // The machine may have JAX for everybody.
-        if !jit_link::has_package(JAX, None, &|_: &str| None) {
+        if !jit_link::has_package(JAX, &[], &|_: &str| None) {
             assert_eq!(told("CUDA_ROOT"), None);
         }
         let packages = "environment/lib/python3.11/site-packages/jax_plugins";

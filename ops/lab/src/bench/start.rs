@@ -44,7 +44,7 @@ pub(super) fn drop_in_variables(
 ) -> Result<impl Iterator<Item = (&'static str, OsString)>> {
     let tenant = TENANT.parse().context("the measured tenant")?;
     let credentials = cluster.credentials();
-    let variables = drop_in::variables(folder, &credentials, &tenant, 1, None, present);
+    let variables = drop_in::variables(folder, &credentials, &tenant, 1, &[], present);
     let name = (
         "WARPLOOM_CLUSTER_NAME",
         cluster.options().cluster.clone().into(),
