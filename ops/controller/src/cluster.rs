@@ -62,6 +62,8 @@ pub(crate) struct Cluster {
     pub(crate) requests: Limiter,
     /// Requests of those who are not.
     pub(crate) strangers: Limiter,
+    /// Logins that are renewed: each has the broker read its settings anew.
+    pub(crate) renewals: Limiter,
     /// Secrets that the broker is asked for at a time.
     pub(crate) lookups: Semaphore,
     /// Requests that are under way.
@@ -146,6 +148,7 @@ impl Cluster {
             explained: Readings::default(),
             requests: Limiter::new(4_000, 2_000),
             strangers: Limiter::new(40, 10),
+            renewals: Limiter::new(5, 1),
             lookups: Semaphore::new(LOOKUPS),
             underway: Shares::new(REQUESTS.0, REQUESTS.1),
             streams: Shares::new(STREAMS.0, STREAMS.1),

@@ -45,6 +45,24 @@ async fn a_login_takes_its_share_of_streams_and_no_more() {
     .await;
 }
 
+/// Each renewed login has the broker read its settings anew.
+#[tokio::test]
+async fn a_login_has_its_broker_read_its_settings_now_and_then_only() {
+    let loaded = cluster(&["chat", "train"], 1).await;
+    let admin = of_role(&loaded, "tenant-admin", Some("chat"));
+    let renewed = (0..20).map(|_| admin.ask("POST", "/api/v1/tenants/chat/login", None));
+    let answers = futures_util::future::join_all(renewed).await;
+    let refused = answers.into_iter().filter(|answer| answer.status == 429);
+    let refused: Vec<_> = refused.collect();
+    assert!(refused.len() >= 10, "{refused:?}");
+    for answer in refused {
+        answer.problem(429, "E-API-RATE");
+    }
+    let other = of_role(&loaded, "tenant-admin", Some("train"));
+    let renewed = other.ask("POST", "/api/v1/tenants/train/login", None);
+    renewed.await.is(200);
+}
+
 /// The secret of a new token.
 fn secret(loaded: &LoadedCluster, role: &str) -> String {
     let arguments = [

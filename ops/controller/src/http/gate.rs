@@ -9,6 +9,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use listener::Origin;
 use telemetry::names_this_host;
 use warploom_cli::calendar::now_ms;
 
@@ -148,10 +149,11 @@ async fn identify(cluster: &Cluster, asking: &Asking) -> Result<Identity, Proble
     Ok(identity)
 }
 
-/// The other end's address; of what comes from nowhere, none.
+/// The other end's address, as far as strangers are told apart: a network of IPv6 is one, and so is this host. Of
+/// what comes from nowhere, none.
 pub(crate) fn peer(request: &Request) -> String {
     let peer = request.extensions().get::<Peer>();
-    peer.map_or_else(String::new, |peer| peer.0.to_string())
+    peer.map_or_else(String::new, |peer| Origin::from(peer.0).to_string())
 }
 
 /// The secret that a request brings, and by what means.
@@ -249,6 +251,19 @@ mod tests {
         let request = Request::builder().header(name, value);
         let request = request.header("host", "localhost:7070");
         request.body(Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn a_stranger_who_has_many_addresses_is_counted_once() {
+        let of = |address: &str| {
+            let mut request = request("x-other", "x");
+            let address = address.parse().unwrap();
+            request.extensions_mut().insert(Peer(address));
+            peer(&request)
+        };
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2::2"));
+        assert_eq!(of("127.0.0.1"), of("127.0.0.2"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
     }
 
     #[test]

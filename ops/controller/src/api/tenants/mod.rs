@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use bus_schemas::{Tenant, TenantSettings};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use warploom_cli::calendar::now_ms;
 use warploom_cli::commands::admission;
 
 use super::identity::visible;
@@ -310,6 +311,8 @@ pub(crate) async fn renew_login(
     PathParams(name): PathParams<String>,
 ) -> Result<Json<RenewedLoginModel>, Problem> {
     let row = known(&cluster, &who, &name)?;
+    let counted = cluster.renewals.take(&who.0.share(), now_ms());
+    counted.map_err(Problem::rate)?;
     let renewed = cluster.administrator.renew_login(&row.name).await?;
     Ok(Json(RenewedLoginModel {
         user: renewed.user,
