@@ -12,6 +12,7 @@ from .arrays import jax, warp
 from .chart import chart
 from .cluster import stop
 from .cupy import cupy
+from .fresh import fresh
 from .outcome import Outcome
 from .nvcc import nvcc
 from .nvml import nvml
@@ -222,11 +223,11 @@ def _count(row, ran):
 SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, ipc, gpt2, two, memory, files, api,
                                                        backend, plugin, runtime, nvcc, workflows,
                                                        triton, triton_own, torch, cupy,
-                                                       warp, jax, chart)}
+                                                       warp, jax, chart, fresh)}
 FAST = ("core", "c", "nvml", "tiny", "mlp", "numba", "files", "api", "plugin")
 #: What installs much more than those, and so runs where it is asked for only.
 ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy", "warp", "jax",
-         "chart")
+         "chart", "fresh")
 
 
 def run(stage, name):
