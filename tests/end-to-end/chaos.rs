@@ -143,3 +143,62 @@ fn nothing_is_done_to_a_cluster_without_kills_and_so_no_leader_changes_for_a_rea
         0.0
     );
 }
+
+#[test]
+fn a_hostile_tenant_gets_hold_of_nothing_and_its_neighbours_results_are_right() {
+    let dir = TempDir::new().expect("a directory");
+    let (metrics, code) = chaos(dir.path(), &["--hostile=20", "--seed=4"]);
+    let said = &metrics.said;
+    metrics.is_told_by(code);
+    for name in [
+        "chaos_lost",
+        "chaos_duplicated",
+        "chaos_reordered",
+        "chaos_wrong",
+        "chaos_hung",
+    ] {
+        assert_eq!(metrics.value(name), 0.0, "{name}: {said}");
+    }
+    assert_eq!(metrics.value("chaos_checker"), 1.0, "{said}");
+    let of = |key| metrics.said_of("hostile_crossed", key);
+    for key in [
+        "messages_heard",
+        "bytes_seen",
+        "handles_found",
+        "chunks_held",
+    ] {
+        assert_eq!(of(key), 0, "{key}: {said}");
+    }
+    for key in ["answers_astray", "settings_changed", "results_wrong"] {
+        assert_eq!(of(key), 0, "{key}: {said}");
+    }
+    // It did what it is there for.
+    assert!(of("sent") >= 100 && of("refused") >= 30, "{said}");
+    assert!(of("impersonated") >= 5, "{said}");
+    let ended = of("epochs") + of("workers_lost") + of("sessions_ended");
+    assert_eq!(metrics.value("hostile_evicted"), ended as f64, "{said}");
+    let ratio = "hostile_neighbour_p99_ratio";
+    assert!(metrics.value(ratio) > 0.0, "{said}");
+    assert_eq!(metrics.said_of(ratio, "repetitions"), 5, "{said}");
+    for flood in ["flooded_here", "flooded_there"] {
+        assert!(metrics.said_of(ratio, flood) >= 1_000, "{said}");
+    }
+}
+
+#[test]
+fn a_hostile_run_is_too_short_or_too_much_at_once() {
+    let dir = TempDir::new().expect("a directory");
+    for arguments in [
+        &["--hostile=19"][..],
+        &["--hostile=60", "--kills=3"],
+        &["--load=257"],
+    ] {
+        let output = warploom(dir.path())
+            .arg("chaos")
+            .args(arguments)
+            .output()
+            .expect("the binary runs");
+        let (_, err) = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {err}");
+    }
+}

@@ -37,6 +37,9 @@ pub enum LabCommand {
     /// One program of a chaos run (started by `chaos`)
     #[command(hide = true)]
     ChaosProgram(chaos::ChaosProgramArgs),
+    /// The hostile tenant of a chaos run (started by `chaos`)
+    #[command(hide = true)]
+    ChaosHostile(chaos::ChaosHostileArgs),
 }
 
 /// What is listed.
@@ -64,6 +67,7 @@ pub fn run(command: &LabCommand, global: &Global) -> Result<ExitCode> {
         LabCommand::Sim(command) => sim::sim(command, json),
         LabCommand::DemoTenant(args) => demo::run_tenant(args, settings),
         LabCommand::ChaosProgram(args) => chaos::run_program(args, settings),
+        LabCommand::ChaosHostile(args) => block_on(chaos::run_hostile(args, settings)),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

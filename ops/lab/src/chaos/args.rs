@@ -13,6 +13,7 @@ Examples:
   warploom chaos --seed 7 --evidence evidence    keeps the evidence, and the logs where it fails
   warploom chaos --overcommit 300                sessions are swapped out and back all the time
   warploom chaos --load 20                       on a machine that 20 threads keep busy
+  warploom chaos --hostile 120                   a tenant that floods and forges beside another
 
 It runs a cluster of its own: broker.* settings and credentials do not matter.")]
 pub struct ChaosArgs {
@@ -34,6 +35,10 @@ pub struct ChaosArgs {
     /// Threads that keep this machine busy all the time, 256 at most
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub load: usize,
+    /// Instead of kills: a tenant that floods and forges for so many seconds beside one that computes
+    #[arg(long, value_name = "SECONDS",
+        conflicts_with_all = ["kills", "seconds", "brokers", "overcommit"])]
+    pub hostile: Option<u64>,
     /// Seconds after which a program's call counts as hung
     #[arg(long, default_value_t = 60)]
     pub deadline: u64,
@@ -54,6 +59,9 @@ pub struct ChaosProgramArgs {
     /// Keeps so many sessions and makes no call on them
     #[arg(long, default_value_t = 0)]
     pub idle: usize,
+    /// Sends one request after the other, beside memory that it exports, the secret of this seed
+    #[arg(long, value_name = "SEED")]
+    pub requests: Option<u64>,
     /// Seed of its numbers
     #[arg(long)]
     pub seed: u64,
@@ -63,6 +71,29 @@ pub struct ChaosProgramArgs {
     /// Bytes that a session holds beside what it works on
     #[arg(long, default_value_t = 0)]
     pub holds: u64,
+    /// Appends a line for every submitted op range to this file
+    #[arg(long)]
+    pub evidence: PathBuf,
+}
+
+/// `warploom chaos-hostile`.
+#[derive(Debug, Args)]
+pub struct ChaosHostileArgs {
+    /// The tenant
+    #[arg(long)]
+    pub tenant: bus_schemas::Tenant,
+    /// Other tenants
+    #[arg(long, value_delimiter = ',')]
+    pub others: Vec<bus_schemas::Tenant>,
+    /// Credentials of another broker
+    #[arg(long)]
+    pub other: PathBuf,
+    /// Seed of what it makes up
+    #[arg(long)]
+    pub seed: u64,
+    /// Seed of another tenant's secret
+    #[arg(long)]
+    pub secret: u64,
     /// Appends a line for every submitted op range to this file
     #[arg(long)]
     pub evidence: PathBuf,

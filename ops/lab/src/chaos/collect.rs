@@ -1,7 +1,7 @@
 //! The remains of a run: the record replayed, and everybody's evidence.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -24,8 +24,11 @@ pub(super) async fn drain(strikes: &mut Strikes, complaints: &mut Vec<String>) {
 
 /// Has a fresh process replay the record, and gathers the evidence. Where the replay gives nothing,
 /// that is a complaint.
+///
+/// `submitted` are the logs of programs that are not ours to restart.
 pub(super) async fn collect(
     strikes: &mut Strikes,
+    submitted: &[PathBuf],
     complaints: &mut Vec<String>,
 ) -> Result<(Option<ReplaySummary>, Evidence)> {
     let cluster = &strikes.cluster;
@@ -83,6 +86,9 @@ pub(super) async fn collect(
             evidence.submitted.append(&mut read_lines(program.log())?);
         }
         evidence.failures.append(&mut program.heard().failures);
+    }
+    for log in submitted.iter().filter(|log| log.exists()) {
+        evidence.submitted.append(&mut read_lines(log)?);
     }
     evidence.sort();
     Ok((replayed, evidence))

@@ -1,7 +1,7 @@
 //! A program that waits for nothing: it has sessions, makes no call on them, and notices when one ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use client_agent::{Client, Session};
@@ -13,6 +13,8 @@ use crate::lines::say;
 
 /// Between two looks at a session.
 const LOOK: Duration = Duration::from_millis(20);
+/// Between two words that it lives.
+const ALIVE: Duration = Duration::from_secs(2);
 
 /// Keeps so many sessions, each on a thread of its own: a new one is opened where one has ended.
 ///
@@ -39,7 +41,7 @@ fn keep(client: &Client, deadline: Duration, stop: &AtomicBool) -> Result<()> {
     let calls = Calls::watched(deadline)?;
     while !stop.load(Ordering::Relaxed) {
         match calls.watch("open", || client.open()) {
-            Ok(session) => look(session, &calls, stop)?,
+            Ok(session) => look(session, client.connection(), &calls, stop)?,
             Err(error) => refused(&error)?,
         }
     }
@@ -47,9 +49,14 @@ fn keep(client: &Client, deadline: Duration, stop: &AtomicBool) -> Result<()> {
 }
 
 /// Looks at a session until it ends. What is known of it is known without a call.
-fn look(session: Session, calls: &Calls, stop: &AtomicBool) -> Result<()> {
-    let id = opened(&session)?;
+fn look(session: Session, connection: &str, calls: &Calls, stop: &AtomicBool) -> Result<()> {
+    let id = opened(&session, connection)?;
+    let mut said = Instant::now();
     while !stop.load(Ordering::Relaxed) {
+        if said.elapsed() > ALIVE {
+            say(&Said::Idle)?;
+            said = Instant::now();
+        }
         if session.failure().is_some() {
             say(&Said::Noticed {
                 session: id.clone(),

@@ -37,6 +37,12 @@ specs! {
         "1 where tests/checker finds all in order";
     TAKEOVER = "broker_takeover_ms", "ms", Goal::AtMost(10_000.0),
         "longest time without any program's result after a broker went, or to the next leader's first grant";
+    CROSSED = "hostile_crossed", "effects", NONE,
+        "effects of a hostile tenant on others, and what it got hold of";
+    EVICTED = "hostile_evicted", "evictions", NONE,
+        "others' sessions ended, leaders and workers lost";
+    NEIGHBOUR = "hostile_neighbour_p99_ratio", "ratio", Goal::AtMost(1.5),
+        "a neighbour's p99 beside a flood, over that beside the same flood at another broker";
 }
 
 /// The longest runs must have had enough to do.

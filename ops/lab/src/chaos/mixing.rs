@@ -6,7 +6,7 @@ use workloads::SplitMix64;
 use super::calls::Calls;
 
 /// A kernel whose result depends on the order of its launches: x = 1664525 x + add + index.
-const MIX: &[u8] = include_bytes!("mix.ptx");
+pub(super) const MIX: &[u8] = include_bytes!("mix.ptx");
 /// Numbers that a session mixes.
 const COUNT: u32 = 256;
 /// Threads of a block.
@@ -54,6 +54,20 @@ impl<'a> Mixing<'a> {
             true => 1 + random.below(LAUNCHES),
             false => 1 + random.below(4),
         };
+        self.launch(launches, random, calls)?;
+        if random.below(4) == 0 {
+            calls.watch("sync", || self.session.sync())?;
+        }
+        self.is_right(calls)
+    }
+
+    /// Launches so often.
+    pub(super) fn launch(
+        &mut self,
+        launches: u32,
+        random: &mut SplitMix64,
+        calls: &Calls,
+    ) -> Result<(), Error> {
         calls.watch("launch", || {
             for _ in 0..launches {
                 let add = random.bits() as u32;
@@ -71,10 +85,11 @@ impl<'a> Mixing<'a> {
                 }
             }
             Ok::<(), Error>(())
-        })?;
-        if random.below(4) == 0 {
-            calls.watch("sync", || self.session.sync())?;
-        }
+        })
+    }
+
+    /// Compares what comes back.
+    pub(super) fn is_right(&self, calls: &Calls) -> Result<bool, Error> {
         let mut bytes = vec![0; 4 * COUNT as usize];
         calls.watch("copy out", || {
             self.session.copy_out(self.address, &mut bytes)

@@ -9,7 +9,9 @@ mod checker;
 mod collect;
 mod conduct;
 mod holding;
+mod hostile;
 mod idle;
+mod kinds;
 mod load;
 mod metrics;
 mod mixing;
@@ -18,6 +20,7 @@ mod program;
 mod programs;
 mod pulse;
 mod report;
+mod requests;
 mod said;
 mod servers;
 mod start;
@@ -28,16 +31,20 @@ mod watch;
 mod watched;
 mod word;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+pub use args::ChaosHostileArgs;
 pub use checker::{Checker, CheckerFindings};
+pub use hostile::run_hostile;
 pub use program::run_program;
 
 use crate::bench::table;
 pub use args::{ChaosArgs, ChaosProgramArgs};
 use conduct::{LOOK, RECOVERY, carry_out};
+use hostile::Run;
 use load::Load;
 use plan::{Shape, plan};
 use programs::Program;
@@ -56,6 +63,8 @@ const KILLS_PER_S: usize = 2;
 const LONGEST_S: u64 = 3_600;
 /// Percentages of overcommitting.
 const OVERCOMMIT: std::ops::RangeInclusive<u32> = 300..=1_000;
+/// Seconds of a hostile run: each flood is long enough for some requests.
+const HOSTILE_S: std::ops::RangeInclusive<u64> = 20..=LONGEST_S;
 /// How long programs work on undisturbed at the end.
 const CALM: Duration = Duration::from_secs(2);
 
@@ -69,6 +78,10 @@ pub async fn chaos(args: &ChaosArgs, settings: &Settings, json: bool) -> Result<
     let dir = Scratch::new()?;
     let work = async {
         let load = Load::start(args.load)?;
+        if let Some(seconds) = args.hostile {
+            let run = Run::start(args, settings, dir.path()).await?;
+            return beside_hostile(run, load, args, &Shape { seconds, ..shape }).await;
+        }
         let strikes = start(args, settings, dir.path()).await?;
         run(strikes, load, args, &shape).await
     };
@@ -115,6 +128,13 @@ fn shape(args: &ChaosArgs) -> Result<Shape> {
             "--overcommit is 100, or {least} to {most}"
         )));
     }
+    if args
+        .hostile
+        .is_some_and(|seconds| !HOSTILE_S.contains(&seconds))
+    {
+        let (least, most) = HOSTILE_S.into_inner();
+        bail!(UsageError(format!("--hostile is {least} to {most}")));
+    }
     if args.load > load::MOST {
         bail!(UsageError(format!("--load is at most {}", load::MOST)));
     }
@@ -126,7 +146,7 @@ fn shape(args: &ChaosArgs) -> Result<Shape> {
         seconds: args.seconds,
         brokers: args.brokers,
         workers: WORKERS,
-        programs: programs::struck(),
+        programs: kinds::struck(),
     })
 }
 
@@ -151,11 +171,54 @@ async fn run(
     if late > 0 {
         complaints.push(format!("{late} strikes could not be carried out"));
     }
+    let found = judge(&mut strikes, load, args, shape, (&[], complaints)).await?;
+    Ok(found)
+}
+
+/// A hostile tenant beside a neighbour, from the first phase to the judgement.
+async fn beside_hostile(
+    mut run: Run,
+    load: Load,
+    args: &ChaosArgs,
+    shape: &Shape,
+) -> Result<(Vec<crate::bench::Metric>, Vec<String>)> {
+    let done = run.carry_out(args.seed, Duration::from_secs(shape.seconds));
+    let mut complaints: Vec<String> = match done.await {
+        Ok(()) => Vec::new(),
+        Err(error) => vec![format!("{error:#}")],
+    };
+    run.disarm()?;
+    output::note("the hostile tenant is gone; programs finish, workers drain");
+    complaints.extend(recover(&mut run.strikes).await?);
+    let (hostile, said) = run.judge().await?;
+    let dir = run.strikes.cluster.options().state_dir.clone();
+    let logs = [Run::submitted(&dir)];
+    let shape = &Shape { kills: 0, ..*shape };
+    let judged = judge(&mut run.strikes, load, args, shape, (&logs, complaints)).await?;
+    let (mut metrics, mut complaints) = judged;
+    complaints.extend(hostile.iter().filter_map(report::missed));
+    match complaints.is_empty() {
+        // What the hostile tenant could not do is no promise's end.
+        true => said.iter().for_each(output::note),
+        false => complaints.extend(said),
+    }
+    metrics.extend(hostile);
+    Ok((metrics, complaints))
+}
+
+/// Lets workers drain, checks the record and the evidence, and judges.
+async fn judge(
+    strikes: &mut Strikes,
+    load: Load,
+    args: &ChaosArgs,
+    shape: &Shape,
+    (submitted, mut complaints): (&[PathBuf], Vec<String>),
+) -> Result<(Vec<crate::bench::Metric>, Vec<String>)> {
     let watched = strikes.watched();
-    collect::drain(&mut strikes, &mut complaints).await;
+    collect::drain(strikes, &mut complaints).await;
     // What is left is a check of files, and no promise.
     drop(load);
-    let (replayed, evidence) = collect::collect(&mut strikes, &mut complaints).await?;
+    let (replayed, evidence) = collect::collect(strikes, submitted, &mut complaints).await?;
     let swaps = match args.overcommit {
         100 => None,
         _ => Some(collect::swaps(&strikes.cluster).await?),
@@ -175,7 +238,7 @@ async fn run(
     let seen = report::Seen {
         shape,
         load: args.load,
-        strikes: &strikes,
+        strikes,
         watched,
         replayed: replayed.as_ref(),
         swaps,

@@ -13,6 +13,7 @@ use super::calls::Calls;
 use super::holding::Holding;
 use super::idle::idle;
 use super::mixing::Mixing;
+use super::requests::requests;
 use super::said::Said;
 use super::tell::{failed, opened, refused};
 use crate::lines::{say, stop_flag};
@@ -51,7 +52,14 @@ pub fn run_program(args: &ChaosProgramArgs, settings: &Settings) -> Result<()> {
             idle(&joined, args.idle, deadline, &stop)?;
         } else {
             match calls.watch("open", || joined.open()) {
-                Ok(session) => live(session, args, &mut random, &calls, &stop)?,
+                Ok(session) => live(
+                    session,
+                    joined.connection(),
+                    args,
+                    &mut random,
+                    &calls,
+                    &stop,
+                )?,
                 Err(error) => refused(&error)?,
             }
         }
@@ -74,12 +82,13 @@ fn connect(args: &ChaosProgramArgs, settings: &Settings, calls: &Calls) -> Resul
 /// A session from its beginning to its end.
 fn live(
     session: Session,
+    connection: &str,
     args: &ChaosProgramArgs,
     random: &mut SplitMix64,
     calls: &Calls,
     stop: &AtomicBool,
 ) -> Result<()> {
-    let id = opened(&session)?;
+    let id = opened(&session, connection)?;
     let lived = work(&session, args, random, calls, stop);
     if lived.is_err() {
         say(&Said::Noticed {
@@ -101,6 +110,9 @@ fn work(
     calls: &Calls,
     stop: &AtomicBool,
 ) -> Result<(), Error> {
+    if let Some(seed) = args.requests {
+        return requests(session, seed, random, calls, stop);
+    }
     let mut holding = match args.holds {
         0 => None,
         bytes => match Holding::begin(session, bytes, random, calls, stop)? {

@@ -9,8 +9,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use bus_schemas::{Incarnation, Tenant, TenantSettings};
+use bus_schemas::{Incarnation, SessionId, Tenant};
 
+use super::hostile::phases::Request;
+use super::kinds::Kind;
 use super::pulse::Pulse;
 use super::said::Said;
 use super::word::Lived;
@@ -21,35 +23,8 @@ use warploom_cli::local::{LocalCluster, RoleProcess};
 const SILENCE: Duration = Duration::from_secs(30);
 /// Before a program that ended is started again.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Sessions of the idle program: enough for some on each worker.
-const IDLE: usize = 4;
 /// The first complaints are kept.
 const COMPLAINTS: usize = 20;
-
-/// What a program is.
-#[derive(Debug, Clone)]
-pub(super) struct Kind {
-    /// Its tenant.
-    pub(super) tenant: Tenant,
-    /// The tenant's priority.
-    pub(super) priority: u8,
-    /// Whether it keeps one session, rather than one of about 10 ms after the other.
-    pub(super) long: bool,
-    /// Bytes that a session of it holds beside what it works on.
-    pub(super) holds: u64,
-    /// Sessions on which it makes no call; it works where this is 0.
-    pub(super) idle: usize,
-}
-
-impl Kind {
-    /// The tenant's settings.
-    pub(super) fn settings(&self) -> TenantSettings {
-        TenantSettings {
-            priority: self.priority,
-            ..TenantSettings::default()
-        }
-    }
-}
 
 /// What one life of a program is started with.
 #[derive(Debug, Clone, Copy)]
@@ -60,46 +35,15 @@ pub(super) struct Life {
     pub(super) deadline: Duration,
 }
 
-/// The programs of a run: short and long sessions, above, below and beside each other.
-///
-/// Where they are to be swapped, all but the urgent one hold so much and are beside each other: whoever has
-/// work keeps the memory of a device from those below.
-pub(super) fn kinds(held: Option<u64>) -> Vec<Kind> {
-    let kind = |tenant: &str, priority, long| Kind {
-        tenant: tenant.parse().expect("a tenant's name"),
-        priority: match (held, priority) {
-            (None, priority) | (Some(_), priority @ 0) => priority,
-            (Some(_), _) => 2,
-        },
-        long,
-        holds: held.filter(|_| priority > 0).unwrap_or(0),
-        idle: 0,
-    };
-    let idle = Kind {
-        holds: 0,
-        idle: IDLE,
-        ..kind("idle", 2, true)
-    };
-    vec![
-        kind("brief", 2, false),
-        kind("burst", 1, false),
-        kind("steady", 2, true),
-        kind("urgent", 0, true),
-        kind("batch", 4, true),
-        idle,
-    ]
-}
-
-/// How many of them are hit: all but the last, which is there to hear of what happens to workers.
-pub(super) fn struck() -> usize {
-    kinds(None).len() - 1
-}
-
 /// What programs said, all lives of one added up.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Heard {
     /// Sessions that are open, with their ordinals.
     open: BTreeMap<String, u64>,
+    /// The name of its connection.
+    connection: Option<String>,
+    /// Requests that were answered.
+    requests: Vec<Request>,
     /// All sessions: their workers, and when it was first known that they have ended.
     lived: BTreeMap<String, (Incarnation, Option<Instant>)>,
     /// Sessions that were not closed in good order.
@@ -126,11 +70,17 @@ impl Heard {
                 session,
                 ordinal,
                 worker,
+                connection,
             } => {
                 self.sessions += 1;
+                self.connection = Some(connection);
                 self.lived.insert(session.clone(), (worker, None));
                 self.open.insert(session, ordinal);
             }
+            Said::Request { ns } => self.requests.push(Request {
+                answered: Instant::now(),
+                took: Duration::from_nanos(ns),
+            }),
             Said::Noticed { session } => self.word(&session),
             Said::Round { right, wrong } => {
                 self.right += right;
@@ -159,6 +109,7 @@ impl Heard {
                 let open: Vec<_> = self.open.keys().cloned().collect();
                 self.complain(format!("{tenant}: {call} hung, sessions {open:?}"));
             }
+            Said::Idle => {}
             Said::Stopped => self.stopped = true,
         }
     }
@@ -255,6 +206,21 @@ impl Program {
     /// What it has said so far.
     pub(super) fn heard(&self) -> Heard {
         self.see(|heard| heard.clone())
+    }
+
+    /// Sessions that it has open.
+    pub(super) fn sessions(&self) -> Vec<SessionId> {
+        self.see(|heard| heard.open.keys().flat_map(|id| id.parse()).collect())
+    }
+
+    /// The name of its connection.
+    pub(super) fn connection(&self) -> Option<String> {
+        self.see(|heard| heard.connection.clone())
+    }
+
+    /// Its requests so far.
+    pub(super) fn requests(&self) -> Vec<Request> {
+        self.see(|heard| heard.requests.clone())
     }
 
     /// Its sessions, as program number `program`.
@@ -386,6 +352,7 @@ fn begin(
         format!("--idle={}", kind.idle),
         format!("--evidence={}", log.display()),
     ];
+    arguments.extend(kind.requests.map(|seed| format!("--requests={seed}")));
     if kind.long {
         arguments.push("--long".into());
     }

@@ -42,14 +42,7 @@ impl Seen<'_> {
         metrics.push(self.checker());
         metrics.extend(self.takeover());
         for metric in &metrics {
-            if metric
-                .config
-                .get("goal_met")
-                .is_some_and(|met| met == false)
-            {
-                let value = metric.value.unwrap_or_default();
-                complaints.push(format!("{} is {value}", metric.metric));
-            }
+            complaints.extend(missed(metric));
         }
         complaints.extend(self.check.disagreements.iter().take(5).cloned());
         if let Ok(checked) = &self.checked {
@@ -170,4 +163,14 @@ impl Seen<'_> {
                 .with("with_leader_ms", led),
         })
     }
+}
+
+/// What is said of a metric whose goal is missed.
+pub(super) fn missed(metric: &Metric) -> Option<String> {
+    let missed = metric
+        .config
+        .get("goal_met")
+        .is_some_and(|met| met == false);
+    let value = metric.value.unwrap_or_default();
+    missed.then(|| format!("{} is {value}", metric.metric))
 }

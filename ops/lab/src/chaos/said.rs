@@ -15,6 +15,13 @@ pub(super) enum Said {
         ordinal: u64,
         /// Its worker.
         worker: Incarnation,
+        /// The name of the program's connection.
+        connection: String,
+    },
+    /// A request was answered.
+    Request {
+        /// Nanoseconds from its launch to its result.
+        ns: u64,
     },
     /// It knows that a session has ended, and has not closed it yet.
     Noticed {
@@ -28,6 +35,8 @@ pub(super) enum Said {
         /// Results that are not.
         wrong: u64,
     },
+    /// It lives, and nothing has happened to its sessions.
+    Idle,
     /// It closed its session in good order.
     Closed {
         /// The session.

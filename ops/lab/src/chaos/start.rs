@@ -11,6 +11,7 @@ use broker::Routes;
 use test_cluster::{Link, Links};
 
 use super::args::ChaosArgs;
+use super::kinds;
 use super::programs::{self, Life, Program};
 use super::strikes::Strikes;
 use super::watch::Watch;
@@ -20,7 +21,7 @@ use warploom_cli::output;
 use warploom_cli::settings::Settings;
 
 /// Leader candidates.
-const LEADERS: usize = 3;
+pub(super) const LEADERS: usize = 3;
 /// Workers.
 pub(super) const WORKERS: usize = 2;
 /// A worker's device where its memory is overcommitted, and what each session holds of it: any two are
@@ -46,7 +47,7 @@ fn free_ports(count: usize) -> Result<u16> {
 /// A cluster of its own, its links, and the programs on it.
 pub(super) async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> Result<Strikes> {
     output::note("starting broker, leaders, workers and programs");
-    let kinds = programs::kinds((args.overcommit > 100).then_some(HELD));
+    let kinds = kinds::kinds((args.overcommit > 100).then_some(HELD));
     let mut options = LocalOptions::new(dir, "chaos")?;
     options.leaders = LEADERS;
     options.workers = WORKERS;
@@ -56,12 +57,7 @@ pub(super) async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> 
         .iter()
         .map(|kind| (kind.tenant.clone(), kind.settings()))
         .collect();
-    let own = ["broker.", "cluster.", "up.", "run."];
-    options.settings = settings
-        .iter()
-        .filter(|(key, _, _)| !own.iter().any(|section| key.starts_with(section)))
-        .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
-        .collect();
+    options.settings = settings_of_roles(settings);
     if args.overcommit > 100 {
         options.settings.extend([
             ("worker.capacity".to_owned(), format!("{CAPACITY}B")),
@@ -113,4 +109,15 @@ pub(super) async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> 
         strikes.programs.push(program);
     }
     Ok(strikes)
+}
+
+/// The settings that the roles of a cluster of its own get.
+pub(super) fn settings_of_roles(settings: &Settings) -> Vec<(String, String)> {
+    let own = ["broker.", "cluster.", "up.", "run."];
+    let others = settings
+        .iter()
+        .filter(|(key, _, _)| !own.iter().any(|section| key.starts_with(section)));
+    others
+        .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
+        .collect()
 }

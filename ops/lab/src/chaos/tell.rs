@@ -13,13 +13,14 @@ use crate::lines::say;
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Says that there is a session. Gives its id.
-pub(super) fn opened(session: &Session) -> Result<String> {
+pub(super) fn opened(session: &Session, connection: &str) -> Result<String> {
     let opened = session.opened();
     let id = session.id().to_string();
     say(&Said::Opened {
         session: id.clone(),
         ordinal: opened.ordinal,
         worker: opened.incarnation,
+        connection: connection.to_owned(),
     })?;
     Ok(id)
 }

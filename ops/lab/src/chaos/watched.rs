@@ -11,6 +11,9 @@ use super::word::{Told, told};
 use crate::bench::Metric;
 use bus_schemas::Incarnation;
 
+/// Epochs and workers that are named, at most.
+const NAMED: usize = 20;
+
 /// What was found.
 pub(super) struct Watched {
     /// Changes of leaders.
@@ -71,20 +74,22 @@ impl Watched {
     /// It as metrics.
     pub(super) fn metrics(&self) -> Vec<Metric> {
         let ms = |time: Duration| (time.as_secs_f64() * 1e3).round();
-        let epochs: Vec<_> = self.false_takeovers.iter().map(|it| it.epoch).collect();
-        let lost: Vec<_> = self.false_losses.iter().map(ToString::to_string).collect();
+        let epochs = self.false_takeovers.iter().map(|it| it.epoch);
+        let epochs: Vec<_> = epochs.take(NAMED).collect();
+        let lost = self.false_losses.iter().map(ToString::to_string);
+        let lost: Vec<_> = lost.take(NAMED).collect();
         vec![
             one(&metrics::UNTOLD, self.told.untold as f64)
                 .with("idle", self.told.untold_idle)
                 .with("of", self.told.sessions)
                 .with("of_idle", self.told.idle)
                 .with("longest_ms", ms(self.told.longest)),
-            one(&metrics::FALSE_TAKEOVERS, epochs.len() as f64)
+            one(&metrics::FALSE_TAKEOVERS, self.false_takeovers.len() as f64)
                 .with("of", self.changes)
                 .with("epochs", epochs)
                 .with("excused_share", (self.excused * 1e3).round() / 1e3)
                 .with("leaderless_ms", ms(self.leaderless)),
-            one(&metrics::FALSE_LOSSES, lost.len() as f64)
+            one(&metrics::FALSE_LOSSES, self.false_losses.len() as f64)
                 .with("of", self.lost)
                 .with("sessions", self.sessions_lost)
                 .with("workers", lost),

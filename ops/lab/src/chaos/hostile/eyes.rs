@@ -1,0 +1,149 @@
+//! An eye on what must stay as it is: subjects on which no answer to the hostile tenant may come, and what
+//! the cluster keeps.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use async_nats::jetstream;
+use bus_schemas::Tenant;
+use bus_schemas::subject::Subjects;
+use futures_util::{StreamExt, TryStreamExt};
+
+use super::forge::MARK;
+use warploom_cli::admin::Administrator;
+
+/// Answers that went astray, and the subject of the first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Astray {
+    /// How many.
+    pub(super) answers: u64,
+    /// Where the first went.
+    pub(super) first: Option<String>,
+}
+
+/// Listens as long as the runtime lives.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Eyes(Arc<Mutex<Astray>>);
+
+/// Whether a message on this subject is one that nobody but the hostile tenant can have caused: `silent` is
+/// a tenant that does nothing, and hears of new leaders only.
+fn is_astray(subjects: &Subjects, silent: &Tenant, subject: &str) -> bool {
+    let marked = subject.rsplit('.').next() == Some(MARK);
+    let theirs = subjects.is_inbound_of(silent, subject);
+    marked || theirs && subject != subjects.term(silent)
+}
+
+impl Eyes {
+    /// Begins to listen for what reaches tenants that asked for nothing, and leaders and workers.
+    ///
+    /// # Errors
+    /// When the broker refuses the subscriptions.
+    pub(super) async fn open(
+        administrator: &Administrator,
+        silent: &Tenant,
+        neighbour: &Tenant,
+    ) -> Result<Self> {
+        let eyes = Self::default();
+        let subjects = administrator.subjects();
+        let root = subjects.all().replace('>', "s.*");
+        let of_neighbour = format!("{}.*", subjects.tenant_inbox(neighbour));
+        let of_silent = subjects.tenant_inbound(silent);
+        for subject in [of_silent, of_neighbour, root] {
+            let heard = administrator.client().subscribe(subject).await?;
+            let (eyes, subjects, silent) = (eyes.clone(), subjects.clone(), silent.clone());
+            tokio::spawn(heard.for_each(move |message| {
+                if is_astray(&subjects, &silent, &message.subject) {
+                    let astray = &mut eyes.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    astray.answers += 1;
+                    astray
+                        .first
+                        .get_or_insert_with(|| message.subject.to_string());
+                }
+                std::future::ready(())
+            }));
+        }
+        administrator.client().flush().await?;
+        Ok(eyes)
+    }
+
+    /// What was seen so far.
+    pub(super) fn seen(&self) -> Astray {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// What the cluster keeps and the hostile tenant has no part in, each by its name.
+pub(super) type Kept = BTreeMap<String, Vec<u8>>;
+
+/// Tenants, settings and pins, and how streams and buckets are configured.
+///
+/// # Errors
+/// When the broker does not tell.
+pub(super) async fn kept(administrator: &Administrator) -> Result<Kept> {
+    let jetstream = jetstream::new(administrator.client().clone());
+    let bucket = administrator.subjects().state_bucket();
+    let state = jetstream.get_key_value(bucket).await?;
+    let keys: Vec<String> = state.keys().await?.try_collect().await?;
+    let mut kept = Kept::new();
+    // What leaders learn and place is theirs to write.
+    for key in keys.into_iter().filter(|key| !is_leaders(key)) {
+        let value = state.get(&key).await?;
+        kept.insert(format!("key {key}"), value.unwrap_or_default().to_vec());
+    }
+    let mut streams = jetstream.streams();
+    while let Some(stream) = streams.try_next().await? {
+        let config = serde_json::to_vec(&stream.config)?;
+        kept.insert(format!("stream {}", stream.config.name), config);
+    }
+    Ok(kept)
+}
+
+fn is_leaders(key: &str) -> bool {
+    key == "placement" || key == "profile"
+}
+
+/// What is not the same in both.
+pub(super) fn changed(before: &Kept, after: &Kept) -> Vec<String> {
+    let gone = before
+        .iter()
+        .filter(|(name, value)| after.get(*name) != Some(*value));
+    let new = after.keys().filter(|name| !before.contains_key(*name));
+    gone.map(|(name, _)| name).chain(new).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_hostile_tenant_can_have_caused_is_astray() {
+        let subjects = Subjects::new(&"c".parse().unwrap());
+        let silent = "silent".parse().unwrap();
+        let astray = |subject: &str| is_astray(&subjects, &silent, subject);
+        assert!(astray("wl.v1.c.t.silent.dn.inbox.forged"));
+        assert!(astray("wl.v1.c.t.silent.dn.0000000000000003.result"));
+        assert!(astray("wl.v1.c.s.forged"));
+        assert!(astray("wl.v1.c.t.neighbour.dn.inbox.forged"));
+        assert!(!astray("wl.v1.c.t.silent.dn.reign"));
+        assert!(!astray("wl.v1.c.t.neighbour.dn.inbox.a1b2"));
+        assert!(!astray("wl.v1.c.s.lost"));
+    }
+
+    #[test]
+    fn what_is_gone_new_or_different_has_changed() {
+        let kept = |pairs: &[(&str, u8)]| {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(name, value)| ((*name).to_owned(), vec![*value]))
+                .collect()
+        };
+        let before: Kept = kept(&[("a", 1), ("b", 2), ("c", 3)]);
+        assert!(changed(&before, &before).is_empty());
+        let after = kept(&[("a", 1), ("b", 9), ("d", 3)]);
+        assert_eq!(changed(&before, &after), ["b", "c", "d"]);
+    }
+}

@@ -1,0 +1,89 @@
+//! The process of the hostile tenant. It has this tenant's login only; what else it knows it is told, as if
+//! it had guessed it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::attacker::{Attacked, Attacker};
+use super::flood::flood;
+use super::forger::Facts;
+use super::phases::Phase;
+use super::probe::{probe, read_unwritten};
+use crate::chaos::args::ChaosHostileArgs;
+use crate::lines::say;
+use warploom_cli::process;
+use warploom_cli::settings::Settings;
+
+/// What it is to do, a line of its standard input.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Order {
+    /// What.
+    pub(super) phase: Phase,
+    /// For how long.
+    pub(super) ms: u64,
+    /// What is so now.
+    pub(super) facts: Facts,
+}
+
+/// Obeys one order after the other until there are no more.
+///
+/// # Errors
+/// When its logins cannot be read, or its output is not.
+pub async fn run_hostile(args: &ChaosHostileArgs, settings: &Settings) -> Result<()> {
+    process::follow_parent()?;
+    let mut attacker = Attacker::new(args, settings)?;
+    let ears = attacker.listen().await?;
+    let (orders, mut ordered) = tokio::sync::mpsc::channel(1);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            let order = serde_json::from_str::<Order>(&line);
+            if order.is_err() || orders.blocking_send(order).is_err() {
+                return;
+            }
+        }
+    });
+    while let Some(order) = ordered.recv().await {
+        let order = order.context("an order")?;
+        let mut attacked = Attacked::default();
+        if let Err(error) = obey(&mut attacker, order, args, settings, &mut attacked).await {
+            attacked.note(Some(format!("{error:#}")));
+        }
+        attacker.take_heard(&mut attacked);
+        say(&attacked)?;
+    }
+    drop(ears);
+    Ok(())
+}
+
+/// Carries out an order.
+async fn obey(
+    attacker: &mut Attacker,
+    order: Order,
+    args: &ChaosHostileArgs,
+    settings: &Settings,
+    attacked: &mut Attacked,
+) -> Result<()> {
+    attacker.learn(order.facts);
+    let until = Instant::now() + Duration::from_millis(order.ms);
+    match order.phase {
+        Phase::Forge => {
+            attacker.forge(until, attacked).await?;
+            probe(attacker, &attacker.login, attacked).await?;
+            read_unwritten(args, settings, &attacker.secret, attacked).await
+        }
+        Phase::Rest => {
+            tokio::time::sleep_until(until.into()).await;
+            Ok(())
+        }
+        Phase::Here => {
+            attacked.here += flood(attacker, &attacker.login.clone(), until).await?;
+            Ok(())
+        }
+        Phase::There => {
+            attacked.there += flood(attacker, &attacker.other.clone(), until).await?;
+            Ok(())
+        }
+    }
+}
