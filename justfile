@@ -75,6 +75,11 @@ sim *arguments='--seeds 1000':
 chaos *arguments='--kills 10 --seconds 30':
     cargo run --release --locked -- chaos {{arguments}}
 
+# every end-to-end test many times, half of them beside a build; names those that fail: `just shake --only why:: --times 10`
+[group('daily')]
+shake *arguments:
+    .ci/shake.py {{arguments}}
+
 # clients and test suites of others: `just peers --suite numba`
 [group('daily')]
 peers *arguments='--fast':
