@@ -31,7 +31,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("textures", &["arrays", "objects", "reset"]),
     ("corners", &["rows", "advice", "attributes", "nodes"]),
     ("pools", &["figures", "current"]),
-    ("mapping", &["mapping", "unified"]),
+    ("mapping", &["mapping", "promised", "unified"]),
     ("embedded", &["embedded"]),
     ("optional", &["optional"]),
     ("variants", &["variants"]),

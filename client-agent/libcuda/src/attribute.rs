@@ -1,6 +1,6 @@
 //! Properties of a virtual device: `CUdevice_attribute` and the like.
 
-use bus_schemas::{DeviceProperties, Opened};
+use bus_schemas::{DeviceProperties, Opened, Window};
 
 use crate::fatbin::Target;
 use crate::uuid::Uuid;
@@ -11,6 +11,8 @@ pub(crate) struct Properties {
     pub(crate) gpu: i32,
     /// What the tenant may hold of the device's memory, bytes.
     pub(crate) memory: u64,
+    /// Whether programs find room for the ranges of addresses that they reserve.
+    reserves: bool,
     device: DeviceProperties,
 }
 
@@ -37,6 +39,16 @@ fn texture(number: i32) -> i32 {
     }
 }
 
+/// The largest range that programs are known to reserve before they ask what there is (llama.cpp does).
+const LARGE_RANGE: u64 = 32 << 30;
+
+/// Whether a session's window has room for a large range of addresses beside all of the memory. A window is as
+/// large as the memory asks for, so that a small one has not.
+fn has_room(window: Window, memory: u64) -> bool {
+    let addresses = window.worker_part().saturating_sub(window.base);
+    addresses.saturating_sub(memory) >= LARGE_RANGE
+}
+
 /// Most elements of a texture of linear memory.
 pub(crate) const LINEAR: i32 = 1 << 28;
 
@@ -44,9 +56,11 @@ impl Properties {
     /// The device of a session; an older cluster does not say what it is.
     pub(crate) fn of(opened: &Opened) -> Option<Self> {
         let device = opened.properties.clone()?;
+        let memory = opened.quota.min(device.memory);
         Some(Self {
             gpu: int(opened.gpu),
-            memory: opened.quota.min(device.memory),
+            memory,
+            reserves: has_room(opened.window, memory),
             device,
         })
     }
@@ -135,9 +149,10 @@ impl Properties {
             21..=29 | 42..=49 | 52..=74 | 77 => texture(number),
             // What it can: overlap, mapped host memory, concurrent kernels, copies beside kernels,
             // unified addresses, stream priorities, caches, managed memory, preemption,
-            // cooperative launches, registering host memory, mapping memory at reserved addresses,
-            // memory pools.
-            15 | 19 | 31 | 40 | 41 | 78 | 79 | 80 | 83 | 90 | 95 | 99 | 102 | 115 => 1,
+            // cooperative launches, registering host memory, memory pools.
+            15 | 19 | 31 | 40 | 41 | 78 | 79 | 80 | 83 | 90 | 95 | 99 | 115 => 1,
+            // Mapping memory at reserved addresses. Programs that are told of it reserve large ranges.
+            102 => i32::from(self.reserves),
             // Memory and events of other processes: names of memory as files, events.
             103 | 125 => i32::from(device.answers_ipc),
             // Everything else there is: no.
@@ -145,5 +160,32 @@ impl Properties {
             _ => return None,
         };
         Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_room_for_a_large_range_where_it_is_large_enough() {
+        const GIB: u64 = 1 << 30;
+        // Windows as they are handed out for so much memory.
+        for (memory, size, room) in [
+            (1, 4, false),
+            (8, 32, false),
+            (10, 32, false),
+            (11, 64, true),
+            (16, 64, true),
+            (21, 64, true),
+            (22, 128, true),
+            (80, 256, true),
+        ] {
+            let window = Window {
+                base: 1 << 44,
+                size: size * GIB,
+            };
+            assert_eq!(has_room(window, memory * GIB), room, "{memory} GiB");
+        }
     }
 }

@@ -134,6 +134,18 @@ static void mapping(void) {
     ASSERT(more == held);
 }
 
+/* A device that promises mapped memory has room for a large range, and one that has none does not promise it. */
+static void promised(void) {
+    CUdeviceptr range = 0;
+    int promised = 9;
+    CHECK(cuDeviceGetAttribute(&promised, 102, 0));
+    int reserved = cuMemAddressReserve(&range, 32ul << 30, 0, 0, 0);
+    ASSERT(reserved == 0 || reserved == OUT_OF_MEMORY);
+    ASSERT(promised == (reserved == 0));
+    if (reserved == 0)
+        CHECK(cuMemAddressFree(range, 32ul << 30));
+}
+
 /* Addresses are unified: pinned memory of the host may be named where a device's is asked for. */
 static void unified(void) {
     CUdeviceptr bytes;
@@ -158,7 +170,7 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"mapping", mapping}, {"unified", unified}};
+    } parts[] = {{"mapping", mapping}, {"promised", promised}, {"unified", unified}};
     for (size_t at = 0; argc == 2 && at < sizeof parts / sizeof *parts; at++) {
         if (strcmp(argv[1], parts[at].name)) continue;
         begin();
