@@ -95,10 +95,17 @@ impl Row {
                 least: 4 * MIB,
                 bucket: Some((1, KERNEL_AGE, None)),
             },
-            // Apart from one another: answers, which clients cause, take no room of tokens and logins.
-            Stored::Control | Stored::Answers => Self {
+            Stored::Control => Self {
                 storage: file,
-                bytes: 16 * MIB,
+                bytes: 12 * MIB,
+                least: MIB,
+                bucket: Some((1, forever, Some(MARKER))),
+            },
+            // Apart: answers, which clients cause, take no room of tokens and logins. Few, for on a small disk
+            // the record has what is left.
+            Stored::Answers => Self {
+                storage: file,
+                bytes: 4 * MIB,
                 least: MIB,
                 bucket: Some((1, forever, Some(MARKER))),
             },

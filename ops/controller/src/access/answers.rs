@@ -22,8 +22,8 @@ const UNDER_WAY: Duration = Duration::from_secs(120);
 const DONE: Duration = Duration::from_secs(24 * 3_600);
 /// How long a refusal is kept: nothing was done, and the same request may be allowed soon.
 const REFUSED: Duration = Duration::from_secs(10);
-/// Keys that are kept for one login.
-pub(crate) const KEYS: usize = 1_000;
+/// Keys that are kept for one login: with the longest answers they take half of the bucket.
+pub(crate) const KEYS: usize = 500;
 /// How old a count of a login's keys may be.
 const COUNTED_MS: u64 = 10_000;
 /// Logins whose keys are counted.

@@ -20,7 +20,7 @@ const KEY_LENGTH: usize = 128;
 /// Bytes of a request or an answer at most.
 const MOST: usize = 256 << 10;
 /// Bytes of an answer that is kept.
-const KEPT: usize = 16 << 10;
+const KEPT: usize = 4 << 10;
 
 /// An answer with this has a secret in it, and is told once.
 #[derive(Debug, Clone, Copy)]
