@@ -1,6 +1,7 @@
 //! One server of a broker: started, paused, restarted, emptied, stopped.
 
 use std::fs::{self, OpenOptions};
+use std::num::NonZero;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -16,6 +17,13 @@ use crate::{Error, Result, files, store_limit};
 
 /// How long a server that was asked to stop may take before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The variable that says on how many threads a server computes; one that is set is obeyed.
+const THREADS: &str = "GOMAXPROCS";
+
+/// So many at least. With as many as processors, connections wait in the server's own queue behind one that
+/// floods it; with more, the kernel gives each its share.
+const LEAST_THREADS: usize = 16;
 
 /// A nats-server that this process started, or one it attached to.
 pub struct Server {
@@ -364,6 +372,10 @@ fn spawn(
         .arg("--config")
         .arg(paths.config())
         .args(["--port", &port]);
+    if std::env::var_os(THREADS).is_none() {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        command.env(THREADS, processors.max(LEAST_THREADS).to_string());
+    }
     command
         .stdin(Stdio::null())
         .stdout(file)

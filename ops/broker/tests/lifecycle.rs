@@ -390,3 +390,16 @@ fn a_broker_does_not_outlive_a_killed_starter() {
         wait_until("the broker ends with its starter", || !alive(broker.pid()));
     }
 }
+
+#[test]
+fn a_server_computes_on_more_threads_than_a_flood_keeps_busy() {
+    let broker = TestBroker::start();
+    let environment = std::fs::read(format!("/proc/{}/environ", broker.pid())).expect("a process");
+    let mut variables = environment.split(|byte| *byte == 0);
+    let threads = variables.find_map(|it| it.strip_prefix(b"GOMAXPROCS="));
+    let threads = std::str::from_utf8(threads.expect("it is set")).expect("text");
+    assert!(
+        threads.parse::<usize>().expect("a number") >= 16,
+        "{threads}"
+    );
+}
