@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
 use bus_schemas::{
-    Allowance, CloseReason, CloseRequest, Code, DataChunk, Failure, Opened, Tenant, TenantSettings,
-    WIRE_VERSION, WorkerAck, decode, encode,
+    Alive, Allowance, CloseReason, CloseRequest, Code, DataChunk, Failure, Opened, SessionId,
+    Tenant, TenantSettings, WIRE_VERSION, WorkerAck, decode, encode,
 };
 use client_agent::{Client, Settings};
 use futures_util::StreamExt;
@@ -266,6 +266,38 @@ async fn what_was_staged_beyond_credit_is_given_back_when_the_session_ends() {
     loaded
         .wait("they are given back", TIMEOUT, |_| {
             (resident(worker).saturating_sub(before) < 40 * MIB).then_some(())
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_flood_of_signs_of_life_leaves_no_memory_behind_at_the_leader() {
+    let mut loaded = LoadedCluster::idle(1, 1, &[], &[("worker.device", "cpu")]).await;
+    loaded.guest("guest", &TenantSettings::default()).await;
+    let (client, subjects, opened) = loaded.join("guest").await;
+    let tenant: Tenant = "guest".parse().expect("a tenant");
+    let leader = loaded.demo.cluster.leaders[0].1.pid();
+    let before = resident(leader);
+    // As many sessions as a message has room for.
+    let alive = |number: u64| Alive {
+        v: WIRE_VERSION,
+        connection: "client-guest".into(),
+        sessions: (0..900_000)
+            .map(|session| SessionId(number << 40 | session))
+            .collect(),
+        workers: Vec::new(),
+    };
+    for number in 1..=40 {
+        let to = subjects.to_leader(&tenant, ToLeader::Alive);
+        let message = encode(&alive(number)).into();
+        client.publish(to, message).await.expect("sent");
+        client.flush().await.expect("flushed");
+    }
+    // The leader has come to all of them when it answers what comes behind.
+    close(&client, &subjects, &tenant, &opened).await;
+    loaded
+        .wait("the memory is given back", TIMEOUT, |_| {
+            (resident(leader).saturating_sub(before) < 100 * MIB).then_some(())
         })
         .await;
 }

@@ -32,6 +32,8 @@ use telemetry::Telemetry;
 const MAILBOX: usize = 16_384;
 /// Between two looks at the meters, and at what found a mailbox full.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
+/// Actions that room is kept for between two events.
+const ACTIONS: usize = 4_096;
 /// Before a full mailbox or connection is tried again.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -133,6 +135,8 @@ impl Leader {
         for action in actions.drain(..) {
             self.perform(action, ctx);
         }
+        // One event's many actions are no reason to keep room for as many.
+        actions.shrink_to(ACTIONS);
         self.actions = actions;
         if self.metering.waits()
             && let Some(time) = self

@@ -2,8 +2,8 @@
 
 use bus_schemas::subject::{ConnectionName, ToLeader};
 use bus_schemas::{
-    Alive, Chain, Code, CostClass, CostRun, GpuTail, Incarnation, LeaderId, Row, WIRE_VERSION,
-    encode,
+    Alive, Chain, Code, CostClass, CostRun, GpuTail, Incarnation, LeaderId, Row, SessionId,
+    WIRE_VERSION, encode,
 };
 use scheduler_leader_core::replay::{Fate, ReplayError, Replayed, Tail, replay};
 use scheduler_leader_core::{Config, Event, LeaderNode};
@@ -121,6 +121,30 @@ fn alive(world: &mut World) {
     };
     let subject = world.subjects.to_leader(&tenant(), ToLeader::Alive);
     world.bus.push_back((subject, None, encode(&alive)));
+}
+
+#[test]
+fn a_sign_of_life_that_names_very_many_sessions_is_answered_for_some_of_them() {
+    let mut world = opened(1);
+    world.pass(4_000);
+    let named = |sessions: std::ops::Range<u64>| {
+        let alive = Alive {
+            v: WIRE_VERSION,
+            connection: "client-1".into(),
+            sessions: sessions.map(|number| SessionId(1 << 40 | number)).collect(),
+            workers: Vec::new(),
+        };
+        encode(&alive)
+    };
+    let mut answers = |sessions| {
+        world.deliver();
+        let subject = world.subjects.to_leader(&tenant(), ToLeader::Alive);
+        world.bus.push_back((subject, None, named(sessions)));
+        world.exchange();
+        world.bus.len()
+    };
+    assert_eq!(answers(0..1_000), 1_000, "none of them is here");
+    assert_eq!(answers(0..200_000), 1_024);
 }
 
 /// The only leader dies, a worker with it, and another leader starts that never heard of either.

@@ -28,6 +28,11 @@ use crate::time::Nanos;
 const REMEMBERED: usize = 4_096;
 /// Sessions that are not here of which it is known on which workers they were.
 const CLAIMED: usize = 4_096;
+/// Sessions of one sign of life that are looked at, and of those that are not here, the ones of which
+/// its client is told: it says the others again. A message has room for a million, and each answer takes
+/// the leader's time and memory.
+const NAMED: usize = 65_536;
+const TOLD: usize = 1_024;
 /// Open requests that wait at a time.
 const WAITING: usize = 4_096;
 
@@ -154,8 +159,8 @@ impl Clients {
         publisher: &Publisher,
         cx: &mut Context<'_>,
     ) {
-        let mut workers = alive.workers.iter();
-        for session in &alive.sessions {
+        let (mut workers, mut told) = (alive.workers.iter(), 0);
+        for session in alive.sessions.iter().take(NAMED) {
             let worker = workers.next();
             match self.sessions.get_mut(session) {
                 Some(client) if client.tenant == *tenant => {
@@ -163,7 +168,9 @@ impl Clients {
                     self.closings_changed |= client.closed.take().is_some();
                     client.deadline = cx.now.saturating_add(cx.config.expiry);
                 }
+                _ if told == TOLD => {}
                 other => {
+                    told += 1;
                     let whose = (tenant.clone(), *session);
                     let room = self.claimed.len() < CLAIMED;
                     if let (None, Some(worker)) = (other, worker)
