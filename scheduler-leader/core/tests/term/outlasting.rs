@@ -163,3 +163,14 @@ fn a_worker_that_comes_back_while_no_leader_leads_is_not_lost() {
     world.pass(300);
     world.check();
 }
+
+#[test]
+fn a_program_may_have_come_back_while_its_leader_was_away() {
+    let mut world = opened(1);
+    world.tell(0, closed("client-1"));
+    world.tell(0, Event::Disconnected);
+    world.pass(12_000);
+    world.tell(0, Event::Connected);
+    world.pass(20_000);
+    assert_eq!(sessions(&world), 1);
+}

@@ -331,16 +331,12 @@ impl Clients {
         }
     }
 
-    /// Our connection is up again: no client was silent before now. One whose connection was closed
-    /// before has as long to come back as then.
+    /// Our connection is up again: no client was silent before now, and one whose connection was closed
+    /// may have come back meanwhile.
     pub(super) fn connected(&mut self, cx: &Context<'_>) {
-        for client in self.sessions.values_mut() {
-            let patience = match client.closed {
-                Some(_) => cx.config.connection_lost,
-                None => cx.config.expiry,
-            };
-            client.deadline = client.deadline.max(cx.now.saturating_add(patience));
-        }
+        let deadline = cx.now.saturating_add(cx.config.expiry);
+        let clients = self.sessions.values_mut();
+        clients.for_each(|client| client.deadline = client.deadline.max(deadline));
         self.signs.connected(cx.now, cx.config);
     }
 

@@ -101,12 +101,9 @@ impl Signs {
 
     /// Our connection is up again: no client was silent before now.
     pub(in crate::leader) fn connected(&mut self, now: Nanos, config: &Config) {
+        let deadline = now.saturating_add(config.expiry);
         for sign in self.noted.values_mut() {
-            let patience = match sign.closed {
-                Some(_) => config.connection_lost,
-                None => config.expiry,
-            };
-            sign.deadline = sign.deadline.max(now.saturating_add(patience));
+            sign.deadline = sign.deadline.max(deadline);
         }
     }
 
