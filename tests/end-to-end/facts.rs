@@ -189,7 +189,7 @@ fn who_leads(status: &Status) -> (u64, LeaderId, Vec<bus_schemas::Incarnation>) 
 fn sessions(status: &Status, tenant: &str) -> u64 {
     let mut tenants = status.tenants.iter();
     let found = tenants.find(|it| it.tenant.as_str() == tenant);
-    found.map_or(0, |it| u64::from(it.sessions))
+    found.map_or(0, |it| it.sessions)
 }
 
 #[tokio::test]
