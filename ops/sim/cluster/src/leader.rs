@@ -57,15 +57,15 @@ impl LeaderProcess {
     /// A candidate about to start.
     #[must_use]
     pub fn new(
-        cluster: &Tenant,
+        config: Config,
         id: LeaderId,
         settings: ClusterSettings,
         tenants: Vec<(Tenant, TenantSettings)>,
     ) -> Self {
         Self {
-            subjects: Subjects::new(cluster),
+            subjects: Subjects::new(&config.cluster),
             id,
-            core: Core::new(Config::new(cluster.clone()), id),
+            core: Core::new(config, id),
             state: StateSnapshot {
                 settings,
                 tenants,

@@ -15,6 +15,7 @@ mod node;
 mod observer;
 mod print;
 mod random;
+mod slowness;
 mod store;
 mod store_faults;
 pub mod time_text;
@@ -26,11 +27,12 @@ pub use client::{ClientNode, ClientProgram, Habits, ProgramProgress};
 pub use cluster::{Cluster, ClusterOptions, Factory, Timing, Undo};
 pub use fact::{ClientFact, Fact, LeaderFact, WorkerFact};
 pub use leader::LeaderProcess;
-pub use network::{Jitter, Lossy, Mishap, Network, NodeId, Packet, Ways};
+pub use network::{Jitter, Login, Lossy, Mishap, Network, NodeId, Packet, Ways};
 pub use node::{Connection, Io, Node, NodeEffect, NodeInput, NodeRole, Slot};
 pub use observer::ClusterObserver;
 pub use print::{fingerprint, mix};
 pub use random::Random;
+pub use scheduler_leader_core::Config as LeaderConfig;
 pub use store::{
     LEASE, LEASE_TTL, PLACEMENT, PROFILE, Store, StoreReply, StoreRequest, StoredBlock,
 };

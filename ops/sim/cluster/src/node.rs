@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use bus_schemas::subject::Author;
+use bus_schemas::Tenant;
+use bus_schemas::subject::{Author, Subjects};
 
 use crate::fact::Fact;
-use crate::network::Mishap;
-use crate::network::Packet;
+use crate::network::{Login, Mishap, Packet};
+use crate::slowness::{Origin, Slowness};
 use crate::store::{StoreReply, StoreRequest};
 use crate::{Nanos, Random};
 
@@ -45,6 +46,20 @@ pub enum NodeInput {
     Terminate,
 }
 
+impl NodeInput {
+    /// Where it comes from; none for the start.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        Some(match self {
+            Self::Started => return None,
+            Self::Message(packet) => Origin::Node(packet.from),
+            Self::Wake => Origin::Timer,
+            Self::Later(_) | Self::Terminate => Origin::Own,
+            Self::Connection(_) | Self::Closed(_) => Origin::Connection,
+            Self::Store(..) | Self::Lease(_) | Self::Placement(_) => Origin::Store,
+        })
+    }
+}
+
 /// A process: a real core in a thin shell that decides nothing.
 pub trait Node {
     /// Takes one input. All it wants done goes through `io`.
@@ -72,6 +87,8 @@ pub enum NodeEffect {
     Store(u64, StoreRequest),
     /// Be told [`NodeInput::Later`] at a time.
     Later(Nanos, u64),
+    /// Make one more connection under this name, with its own login, and close it again.
+    Visit(String),
     /// Something that those who watch should know.
     Fact(Fact),
     /// The process ends; `again`: it is started again.
@@ -94,6 +111,8 @@ pub struct Io {
     pub wake: Option<Nanos>,
     /// Its connection, as the broker tells it when it closes.
     pub connection: Option<Rc<Connection>>,
+    /// What its login allows, where that is not all.
+    pub login: Option<Login>,
 }
 
 impl Io {
@@ -105,12 +124,25 @@ impl Io {
             effects: Vec::new(),
             wake,
             connection: None,
+            login: None,
         }
     }
 
     /// Connects under a name, with a login.
     pub fn connect(&mut self, name: String, author: Author) {
         self.connection = Some(Rc::new(Connection { name, author }));
+    }
+
+    /// Connects under a name, with a tenant's login: the broker lets it say and hear what is the
+    /// tenant's.
+    pub fn connect_tenant(&mut self, subjects: &Subjects, tenant: &Tenant, name: String) {
+        self.connect(name, Author::Tenant(tenant.clone()));
+        self.login = Some(Login::of(subjects, tenant));
+    }
+
+    /// Makes one more connection under a name, with its login, and closes it again.
+    pub fn visit(&mut self, name: String) {
+        self.effects.push(NodeEffect::Visit(name));
     }
 
     /// Publishes a message.
@@ -181,6 +213,8 @@ pub enum NodeRole {
     Client,
     /// An administrator.
     Administrator,
+    /// A tenant that means harm.
+    Hostile,
 }
 
 /// One place for a process.
@@ -204,12 +238,13 @@ pub struct Slot {
     pub(crate) mishap: Option<(Mishap, Nanos)>,
     pub(crate) stalled: Nanos,
     pub(crate) storeless: Nanos,
+    pub(crate) slowness: Slowness,
     // When it hears of the last placement that was written.
     pub(crate) watched: Nanos,
 }
 
 impl Slot {
-    pub(crate) fn new(role: NodeRole, number: u32, random: Random) -> Self {
+    pub(crate) fn new(role: NodeRole, number: u32, random: Random, slowness: Slowness) -> Self {
         Self {
             role,
             number,
@@ -224,6 +259,7 @@ impl Slot {
             mishap: None,
             stalled: 0,
             storeless: 0,
+            slowness,
             watched: 0,
         }
     }

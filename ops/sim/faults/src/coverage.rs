@@ -16,7 +16,7 @@ pub enum Part {
 }
 
 /// What a table's columns count.
-pub const FAULTS: [&str; 20] = [
+pub const FAULTS: [&str; 22] = [
     "lost",
     "doubled",
     "late",
@@ -37,6 +37,8 @@ pub const FAULTS: [&str; 20] = [
     "writes lost",
     "state",
     "drain",
+    "slow node",
+    "hostile",
 ];
 
 impl Part {

@@ -105,6 +105,7 @@ fn faults(class: &Class, node: Target) -> Vec<(Nanos, Fault)> {
         all.push((1, Fault::StoreForgets { lost }));
     }
     all.push((0, Fault::LeaseDeleted));
+    all.push((0, Fault::Hostile { time: 700 * MILLI }));
     all.push((0, Fault::Usurp { time: 2000 * MILLI }));
     all
 }
@@ -155,6 +156,8 @@ fn of_role(role: NodeRole, node: Target, all: &mut Vec<(Nanos, Fault)>) {
 fn lasting(node: Target, time: Nanos, all: &mut Vec<(Nanos, Fault)>) {
     all.push((0, Fault::Pause { node, time }));
     all.push((0, Fault::Stall { node, time }));
+    let by = 400 * MILLI;
+    all.push((0, Fault::SlowNode { node, time, by }));
     for (says, hears) in [(true, false), (false, true), (true, true)] {
         let isolate = Fault::Isolate {
             node,

@@ -55,7 +55,9 @@ impl FaultPoints {
         let node = match role {
             NodeRole::Leader => Target::Leader(number),
             NodeRole::Worker => Target::Worker(number),
-            NodeRole::Client | NodeRole::Administrator => Target::Client(number),
+            NodeRole::Client | NodeRole::Administrator | NodeRole::Hostile => {
+                Target::Client(number)
+            }
         };
         // Kept: the first, and the last whose number is a power of two.
         if count.is_power_of_two() {

@@ -18,6 +18,7 @@ mod epochs;
 mod exhaustive;
 mod fault_points;
 mod faults;
+mod hostile;
 mod jobs;
 mod memory;
 mod mutants;

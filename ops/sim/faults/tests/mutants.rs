@@ -66,6 +66,14 @@ const PAUSES_AND_PARTITIONS: Option<Troubles> = Some(Troubles {
     partitions: true,
     ..Troubles::NONE
 });
+const HOSTILE: Option<Troubles> = Some(Troubles {
+    hostile: true,
+    ..Troubles::NONE
+});
+const SLOWNESS: Option<Troubles> = Some(Troubles {
+    slowness: true,
+    ..Troubles::NONE
+});
 const LEASES: Option<Troubles> = Some(Troubles {
     lease: true,
     ..Troubles::NONE
@@ -117,5 +125,8 @@ seen! {
     a_worker_that_ignores_epochs_is_seen: IgnoresEpochs, PAUSES_AND_PARTITIONS, "I3", "";
     a_place_refused_without_cause_is_seen_at_once: RefusesPlaces, CALM, "placement", "";
     a_place_refused_without_cause_is_seen_in_the_end: RefusesPlaces, LEASES, "liveness", "";
+    a_leader_deposed_because_it_is_slow_is_seen: DeposesTheSlow, SLOWNESS, "steady", "leads epoch";
+    a_worker_called_lost_because_it_is_slow_is_seen: LosesTheSlow, SLOWNESS, "steady", "declared lost";
+    a_leader_that_believes_names_of_connections_is_seen: BelievesNames, HOSTILE, "steady", "";
     a_drain_that_is_forgotten_with_its_leader_is_seen: ForgetsDrains, DRAINS_AND_CRASHES, "placement", "drained";
 }

@@ -112,6 +112,42 @@ fn nobody_suffers_by_drains_and_nobody_is_placed_on_a_drained_worker() {
 }
 
 #[test]
+fn slow_nodes_keep_their_places_and_their_sessions() {
+    let options = Options {
+        troubles: Some(Troubles {
+            slowness: true,
+            ..Troubles::NONE
+        }),
+        ..Options::default()
+    };
+    let reports = play(40_001..=40_060, options);
+    // Four of five scenes have no delay that is too long.
+    assert!(total(&reports, |r| r.faults) > 60);
+    assert!(reports.iter().filter(|r| r.steady && r.faults > 0).count() > 30);
+    assert!(reports.iter().all(|r| !r.steady || r.epochs == 1));
+}
+
+#[test]
+fn nobody_suffers_by_a_hostile_tenant() {
+    let troubles = |crashes| Troubles {
+        hostile: true,
+        crashes,
+        ..Troubles::NONE
+    };
+    let options = |crashes| Options {
+        troubles: Some(troubles(crashes)),
+        ..Options::default()
+    };
+    // Sessions of others fail here only if they mean to, and no leader is followed by another.
+    let calm = play(50_001..=50_060, options(false));
+    assert!(total(&calm, |r| r.ended) > 100);
+    assert!(calm.iter().all(|r| r.steady && r.epochs == 1));
+    assert!(calm.iter().filter(|r| r.faults > 0).count() > 30);
+    assert!(total(&calm, |r| r.harm) > 3000);
+    play(50_061..=50_080, options(true));
+}
+
+#[test]
 fn of_several_devices_all_are_had_or_none_where_a_worker_dies_between() {
     let options = Options {
         troubles: Some(Troubles {

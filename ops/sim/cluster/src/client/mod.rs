@@ -4,7 +4,7 @@ mod program;
 mod runner;
 mod session;
 
-use bus_schemas::subject::{Author, Subjects, ToLeader};
+use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{Alive, LeaderBeat, OpenAnswer, Tenant, WIRE_VERSION, decode, encode};
 use client_agent_core::Event;
 
@@ -64,7 +64,7 @@ impl<P: ClientProgram> ClientNode<P> {
             connection,
             inbox,
         } = &self.names;
-        io.connect(connection.clone(), Author::Tenant(tenant.clone()));
+        io.connect_tenant(subjects, tenant, connection.clone());
         io.subscribe(subjects.term(tenant));
         io.subscribe(format!("{inbox}.*"));
         if let Some((at, _)) = self.dies {

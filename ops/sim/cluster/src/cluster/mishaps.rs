@@ -15,6 +15,11 @@ impl<W: ClusterObserver> Cluster<W> {
         slot.stalled = slot.stalled.max(until);
     }
 
+    /// A node handles each input late by at most so much, until a time.
+    pub fn slow(&mut self, id: NodeId, until: Nanos, by: Nanos) {
+        self.slots[id.0].slowness.begin(until, by);
+    }
+
     /// A node does not reach the store until a time.
     pub fn keep_from_store(&mut self, id: NodeId, until: Nanos) {
         let slot = &mut self.slots[id.0];
@@ -91,6 +96,19 @@ impl<W: ClusterObserver> Cluster<W> {
             self.tell_closed(connection);
         }
         self.observer.died(self.now, id);
+    }
+
+    /// A node has one more connection for a moment, under any name and with its own login.
+    pub(super) fn visit(&mut self, id: NodeId, name: String) {
+        let own = self.slots[id.0].connection.clone();
+        if let Some(author) = own.map(|own| own.author.clone())
+            && self.network.connected(id)
+        {
+            let visit = Connection { name, author };
+            self.observer
+                .note(self.now, || format!("{id:?} visits as {visit:?}"));
+            self.tell_closed(Some(Rc::new(visit)));
+        }
     }
 
     /// Tells the leaders that a connection was closed.

@@ -9,6 +9,7 @@ use crate::network::{Lossy, Mishap, Network, NodeId, Packet, Ways};
 use crate::node::{Io, Node, NodeEffect, NodeInput, NodeRole, Slot};
 use crate::observer::ClusterObserver;
 use crate::print::{fingerprint, mix};
+use crate::slowness::Slowness;
 use crate::store::{LEASE, LEASE_TTL, PLACEMENT, PROFILE, Store, StoreReply, StoreRequest};
 use crate::store_faults::StoreFaults;
 use crate::{Agenda, MICRO, MILLI, Nanos, Random, SECOND};
@@ -52,6 +53,12 @@ enum Event {
     Wake {
         node: NodeId,
         life: u32,
+    },
+    // A slow node handles an input that came before.
+    Handle {
+        node: NodeId,
+        life: u32,
+        input: NodeInput,
     },
     Store {
         node: NodeId,
@@ -111,6 +118,9 @@ pub struct Cluster<W> {
     factory: Factory,
 }
 
+/// What the chance of slow nodes is drawn for: of its own.
+const SLOW: u64 = 0x0000_736c_6f77_2121;
+
 /// What tells one place's chance from another's.
 fn key(role: NodeRole, number: u32) -> u64 {
     (role as u64 + 1) << 16 | u64::from(number)
@@ -160,7 +170,8 @@ impl<W: ClusterObserver> Cluster<W> {
         let key = key(role, number);
         self.network.know(id, key);
         let random = Random::of(self.seed, key);
-        self.slots.push(Slot::new(role, number, random));
+        let slowness = Slowness::new(Random::of(self.seed ^ SLOW, key));
+        self.slots.push(Slot::new(role, number, random, slowness));
         self.agenda.enter(start, Event::Undo(Undo::Start(id)));
         id
     }
@@ -187,6 +198,12 @@ impl<W: ClusterObserver> Cluster<W> {
                 }
             }
             Event::Wake { node, life } => self.wake(node, life),
+            Event::Handle { node, life, input } => {
+                if self.slots[node.0].life == life {
+                    self.slots[node.0].slowness.handled(input.origin());
+                    self.hand(node, input);
+                }
+            }
             Event::Store {
                 node,
                 life,
@@ -207,8 +224,24 @@ impl<W: ClusterObserver> Cluster<W> {
         None
     }
 
-    /// Hands a node an input, now or once it is no longer paused.
+    /// Hands a node an input: now, later if it is slow, or once it is no longer paused.
     pub fn tell(&mut self, id: NodeId, input: NodeInput) {
+        let slot = &mut self.slots[id.0];
+        if slot.node.is_none() {
+            return;
+        }
+        let origin = input.origin();
+        let late = origin.and_then(|origin| slot.slowness.late(self.now, origin));
+        let Some(at) = late else {
+            return self.hand(id, input);
+        };
+        if !matches!(input, NodeInput::Wake) || slot.slowness.wakes() {
+            let (node, life) = (id, slot.life);
+            self.agenda.enter(at, Event::Handle { node, life, input });
+        }
+    }
+
+    fn hand(&mut self, id: NodeId, input: NodeInput) {
         let slot = &mut self.slots[id.0];
         if slot.node.is_none() {
             return;
@@ -231,6 +264,9 @@ impl<W: ClusterObserver> Cluster<W> {
         node.handle(&mut io, input);
         if let Some(connection) = io.connection {
             slot.connection = Some(connection);
+        }
+        if let Some(login) = io.login {
+            self.network.log_in(id, login);
         }
         self.set_wake(id, io.wake);
         for effect in io.effects {
@@ -306,6 +342,7 @@ impl<W: ClusterObserver> Cluster<W> {
                 };
                 self.agenda.enter(at.max(self.now), event);
             }
+            NodeEffect::Visit(name) => self.visit(id, name),
             NodeEffect::Fact(fact) => self.observer.fact(self.now, id, fact),
             NodeEffect::Exit { again, told } => {
                 self.observer
@@ -330,6 +367,7 @@ impl<W: ClusterObserver> Cluster<W> {
         slot.wake = None;
         slot.paused = false;
         slot.stalled = 0;
+        slot.slowness.restart();
         slot.held.clear();
         slot.buffer.clear();
         let purpose = u64::from(slot.life) << 32 | key(slot.role, slot.number);
@@ -353,6 +391,7 @@ fn digest(at: Nanos, event: &Event) -> u64 {
         Event::LeaseChanged => 4 << 8,
         Event::Scheduled(number) => 5 << 8 | *number as u64,
         Event::Undo(_) => 6 << 8,
+        Event::Handle { node, .. } => 7 << 8 | node.0 as u64,
     };
     mix(at ^ mix(what))
 }

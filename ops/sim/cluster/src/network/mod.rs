@@ -7,6 +7,9 @@ use std::rc::Rc;
 
 pub use ways::{Jitter, Lossy, Mishap, Ways};
 
+use bus_schemas::Tenant;
+use bus_schemas::subject::Subjects;
+
 use crate::{MICRO, Nanos, Random};
 
 /// A process of the cluster. A restarted one keeps its number and gets a new life.
@@ -26,6 +29,25 @@ pub struct Packet {
     pub from: NodeId,
 }
 
+/// What a login allows: subjects that begin so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    says: String,
+    hears: String,
+}
+
+impl Login {
+    /// A tenant's.
+    #[must_use]
+    pub fn of(subjects: &Subjects, tenant: &Tenant) -> Self {
+        let prefix = |all: String| all.trim_end_matches('>').to_owned();
+        Self {
+            says: prefix(subjects.tenant_outbound(tenant)),
+            hears: prefix(subjects.tenant_inbound(tenant)),
+        }
+    }
+}
+
 /// Connections, subscriptions and the state of every link.
 #[derive(Debug)]
 pub struct Network {
@@ -37,6 +59,8 @@ pub struct Network {
     // A connection's number grows when it is lost: what was in flight on the old one is lost too.
     connections: BTreeMap<NodeId, u32>,
     subscriptions: BTreeMap<NodeId, BTreeSet<String>>,
+    // Of nodes that may not say and hear all.
+    logins: BTreeMap<NodeId, Login>,
     links: BTreeMap<(NodeId, NodeId), Link>,
     seed: u64,
     keys: BTreeMap<NodeId, u64>,
@@ -85,6 +109,7 @@ impl Network {
             cut: BTreeSet::new(),
             connections: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
+            logins: BTreeMap::new(),
             links: BTreeMap::new(),
             seed,
             keys: BTreeMap::new(),
@@ -122,8 +147,24 @@ impl Network {
         self.connections.get(&node).copied().unwrap_or(0)
     }
 
-    /// Subscribes a node to a subject pattern (`*` one token, `>` the rest).
+    /// A node has connected with a login.
+    pub(crate) fn log_in(&mut self, node: NodeId, login: Login) {
+        self.logins.insert(node, login);
+    }
+
+    /// Whether a node's login lets it publish on a subject.
+    #[must_use]
+    pub(crate) fn may_say(&self, node: NodeId, subject: &str) -> bool {
+        let login = self.logins.get(&node);
+        login.is_none_or(|login| subject.starts_with(&login.says))
+    }
+
+    /// Subscribes a node to a subject pattern (`*` one token, `>` the rest), if its login lets it.
     pub(crate) fn subscribe(&mut self, node: NodeId, pattern: String) {
+        let login = self.logins.get(&node);
+        if login.is_some_and(|login| !pattern.starts_with(&login.hears)) {
+            return;
+        }
         self.receivers.clear();
         self.subscriptions.entry(node).or_default().insert(pattern);
     }
@@ -132,6 +173,7 @@ impl Network {
     pub(crate) fn drop_node(&mut self, node: NodeId) {
         self.receivers.clear();
         self.subscriptions.remove(&node);
+        self.logins.remove(&node);
         self.cut.remove(&node);
         *self.connections.entry(node).or_default() += 1;
     }
@@ -195,6 +237,9 @@ impl Network {
     /// The deliveries of a message published now.
     pub(crate) fn route(&mut self, now: Nanos, from: NodeId, subject: &Rc<str>) -> Route {
         let mut route = Route::default();
+        if !self.may_say(from, subject) {
+            return route;
+        }
         for to in self.receivers(subject).iter() {
             if self.open(from, *to) {
                 self.link(now, from, *to, &mut route);
@@ -262,6 +307,8 @@ fn matches(pattern: &str, subject: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bus_schemas::subject::ToLeader;
+
     use super::*;
     use crate::MILLI;
 
@@ -290,6 +337,32 @@ mod tests {
             assert!(deliveries[0].at >= last);
             last = deliveries[0].at;
         }
+    }
+
+    #[test]
+    fn a_tenant_says_and_hears_what_is_its_own_and_nothing_else() {
+        let (subjects, tenant) = (
+            Subjects::new(&"lab".parse().unwrap()),
+            "one".parse().unwrap(),
+        );
+        let mut network = Network::new(3, Ways::Lossy(Lossy::FAIR));
+        network.log_in(NodeId(1), Login::of(&subjects, &tenant));
+        network.subscribe(NodeId(1), subjects.all());
+        network.subscribe(NodeId(1), subjects.tenant_inbound(&tenant));
+        network.subscribe(NodeId(2), subjects.all());
+        let mut heard = |from, subject: String| {
+            let route = network.route(0, NodeId(from), &subject.into());
+            let to = route.deliveries.iter().map(|delivery| delivery.to.0);
+            to.collect::<Vec<_>>()
+        };
+        let other = "other".parse().unwrap();
+        let open = |tenant| subjects.to_leader(tenant, ToLeader::Open);
+        assert_eq!(heard(1, open(&tenant)), [2]);
+        assert_eq!(heard(1, open(&other)), []);
+        assert_eq!(heard(1, subjects.leader_beat()), []);
+        assert_eq!(heard(0, subjects.term(&tenant)), [1, 2]);
+        assert_eq!(heard(0, subjects.term(&other)), [2]);
+        assert_eq!(heard(0, open(&tenant)), [2]);
     }
 
     #[test]

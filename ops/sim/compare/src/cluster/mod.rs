@@ -14,8 +14,8 @@ use bus_schemas::{ClusterSettings, Invariant, LeaderId};
 use gpu_worker_core::sequencer::{Config, Identity};
 use sim_cluster::{
     ClientFact, ClientNode, Cluster, ClusterObserver, ClusterOptions, Fact, Factory, Jitter,
-    LeaderProcess, MILLI, Nanos, NodeId, NodeRole, Random, Reports, SECOND, Timing, Ways,
-    WorkerNode, WorkerOptions,
+    LeaderConfig, LeaderProcess, MILLI, Nanos, NodeId, NodeRole, Random, Reports, SECOND, Timing,
+    Ways, WorkerNode, WorkerOptions,
 };
 
 use self::books::{Books, Shared};
@@ -118,7 +118,7 @@ fn factory(scenario: &Scenario, place: Rc<Place>, books: Shared) -> Factory {
             let name = format!("client-{index}");
             Box::new(ClientNode::new(cluster, tenant, name, [program], None))
         }
-        NodeRole::Leader | NodeRole::Administrator => {
+        NodeRole::Leader | NodeRole::Administrator | NodeRole::Hostile => {
             let cluster = ClusterSettings {
                 window_ns: scenario.window,
                 quantum_ns: scenario.quantum,
@@ -126,8 +126,8 @@ fn factory(scenario: &Scenario, place: Rc<Place>, books: Shared) -> Factory {
             };
             let tenants = place.tenants.iter().cloned();
             let tenants = tenants.zip(scenario.tenants.iter().map(settings)).collect();
-            let name = place.subjects.cluster();
-            Box::new(LeaderProcess::new(name, LeaderId(1), cluster, tenants))
+            let config = LeaderConfig::new(place.subjects.cluster().clone());
+            Box::new(LeaderProcess::new(config, LeaderId(1), cluster, tenants))
         }
     })
 }

@@ -8,6 +8,7 @@ mod moves;
 mod places;
 mod positions;
 mod sessions;
+mod steady;
 mod stops;
 mod targets;
 mod usage;
@@ -21,6 +22,7 @@ pub(crate) use moves::Moves;
 pub(crate) use places::Places;
 pub(crate) use positions::Positions;
 pub(crate) use sessions::Sessions;
+pub(crate) use steady::Steady;
 pub(crate) use stops::Stops;
 pub(crate) use usage::UsageBlocks;
 pub(crate) use window::Windows;
@@ -29,7 +31,7 @@ pub(crate) use window::Windows;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// Which: `I1` … `I10`, `placement`, `record` (what a leader keeps, and leaves unrecorded), `stop` (of what
-    /// a closed session runs), `liveness`, `honest` (an honest session failed without
+    /// a closed session runs), `steady` (a leader or worker lost its place without cause), `liveness`, `honest` (an honest session failed without
     /// cause) or `shell` (a core asked for something impossible).
     pub invariant: &'static str,
     /// What was seen.

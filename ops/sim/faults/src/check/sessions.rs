@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    Code, Failure, Grant, GrantKind, Incarnation, OpNumber, Outcome, SessionId, Tenant,
+    Code, Failure, Grant, GrantKind, Incarnation, OpNumber, OpenGrant, Outcome, SessionId, Tenant,
 };
 
 use super::{CheckResult, Violation};
+use crate::hostile;
 use sim_cluster::NodeId;
 
 /// One session's history.
@@ -50,6 +51,8 @@ pub(crate) struct Sessions {
     logs: BTreeMap<SessionId, Log>,
     // What ran, also of sessions whose client never learned of them.
     ran: BTreeMap<SessionId, (Incarnation, OpNumber)>,
+    // A hostile tenant's: what runs for it is nobody's loss.
+    hostile: BTreeSet<SessionId>,
     asking: BTreeSet<(NodeId, u64)>,
     on_device: BTreeSet<(Incarnation, SessionId)>,
     were_on_device: BTreeSet<SessionId>,
@@ -69,6 +72,13 @@ impl Sessions {
     /// A client asks for a session.
     pub(crate) fn asked(&mut self, client: NodeId, nonce: u64) {
         self.asking.insert((client, nonce));
+    }
+
+    /// A leader gives a session to a tenant.
+    pub(crate) fn given(&mut self, open: &OpenGrant) {
+        if open.tenant == hostile::tenant() {
+            self.hostile.insert(open.session);
+        }
     }
 
     /// A client closes a session.
@@ -164,7 +174,7 @@ impl Sessions {
 
     /// A leader published a grant.
     pub(crate) fn granted(&mut self, grant: &Grant) -> CheckResult {
-        if grant.kind != GrantKind::Run {
+        if grant.kind != GrantKind::Run || self.hostile.contains(&grant.session) {
             return Ok(());
         }
         let session = grant.session;
@@ -195,6 +205,9 @@ impl Sessions {
             return Err(Violation::new("I1", what));
         }
         *last = op;
+        if self.hostile.contains(&session) {
+            return Ok(());
+        }
         let log = self.log(session)?;
         let submitted = log.prints.get(op as usize - 1);
         if submitted != Some(&print) {

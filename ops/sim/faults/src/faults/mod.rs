@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use sim_cluster::{Lossy, MILLI, Mishap, Nanos, Random};
 
+/// Inputs that are late by no more than this cost no leader and no worker its place.
+pub(crate) const PATIENCE: Nanos = 400 * MILLI;
+
 /// The kinds of trouble a run may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Troubles {
@@ -27,6 +30,11 @@ pub struct Troubles {
     pub drains: bool,
     /// The store is there, and full, slow or refusing, or loses what is written or a bucket.
     pub stores: bool,
+    /// Nodes handle each of their inputs late, as on a starved machine.
+    pub slowness: bool,
+    /// A tenant says whatever its login allows, and connects under any name: nobody else's work suffers
+    /// by that.
+    pub hostile: bool,
 }
 
 impl Troubles {
@@ -41,10 +49,12 @@ impl Troubles {
         lease: false,
         drains: false,
         stores: false,
+        slowness: false,
+        hostile: false,
     };
 
-    /// A mixture: one run in eight has none, the others each kind with even chance. Drains and
-    /// stores are drawn apart.
+    /// A mixture: one run in eight has none, the others each kind with even chance. Drains,
+    /// stores, slowness and the hostile tenant are drawn apart.
     #[must_use]
     pub fn draw(random: &mut Random) -> Self {
         if random.chance(125) {
@@ -61,6 +71,8 @@ impl Troubles {
             lease: even(),
             drains: false,
             stores: false,
+            slowness: false,
+            hostile: false,
         }
     }
 
@@ -73,8 +85,20 @@ impl Troubles {
     /// Whether there are none that anybody's work may suffer by.
     #[must_use]
     pub fn harmless(self) -> bool {
-        let drains = false;
-        Self { drains, ..self }.none()
+        let (drains, hostile) = (false, false);
+        Self {
+            drains,
+            hostile,
+            ..self
+        }
+        .none()
+    }
+
+    /// Whether there are none that any leader or worker may be lost by, if no delay is too long.
+    #[must_use]
+    pub(crate) fn patient(self) -> bool {
+        let slowness = false;
+        Self { slowness, ..self }.harmless()
     }
 
     /// Whether leaders always reach the store, and read it in time.
@@ -102,6 +126,8 @@ impl Troubles {
                 }
                 Fault::LeaseDeleted => &mut troubles.lease,
                 Fault::Drain { .. } => &mut troubles.drains,
+                Fault::Hostile { .. } => &mut troubles.hostile,
+                Fault::SlowNode { .. } => &mut troubles.slowness,
                 Fault::RecordFull { .. }
                 | Fault::StoreSlow { .. }
                 | Fault::StoreRefuses { .. }
@@ -263,6 +289,25 @@ pub(crate) enum Fault {
     },
     /// The bucket with placement and profile is deleted.
     StateDeleted,
+    /// A node handles each input late, as on a starved machine: messages, timers, answers of the store
+    /// and news of connections. It goes on working.
+    SlowNode {
+        /// The node.
+        node: Target,
+        /// For how long.
+        #[serde(with = "sim_cluster::time_text")]
+        time: Nanos,
+        /// By how much each input is late at most.
+        #[serde(with = "sim_cluster::time_text")]
+        by: Nanos,
+    },
+    /// A tenant says whatever its login allows, for sessions, workers and connections that it guesses, and
+    /// connects under any name.
+    Hostile {
+        /// For how long.
+        #[serde(with = "sim_cluster::time_text")]
+        time: Nanos,
+    },
     /// A leader hands over, or a worker finishes what it accepted, and ends (SIGTERM).
     Leave {
         /// The node.
@@ -308,6 +353,8 @@ impl Fault {
             | Self::Cut { time, .. }
             | Self::Next { time, .. }
             | Self::Drain { time, .. }
+            | Self::SlowNode { time, .. }
+            | Self::Hostile { time }
             | Self::StoreAway { time }
             | Self::RecordFull { time }
             | Self::StoreSlow { time, .. }
@@ -346,6 +393,8 @@ impl Fault {
             Self::WritesLost { .. } => (&["writes lost"], true),
             Self::StateDeleted => (&["state"], true),
             Self::Drain { .. } => (&["drain"], false),
+            Self::SlowNode { .. } => (&["slow node"], false),
+            Self::Hostile { .. } => (&["hostile"], true),
         }
     }
 
@@ -369,6 +418,7 @@ impl Fault {
             | Self::Stall { node, .. }
             | Self::Cut { node, .. }
             | Self::Drain { node, .. }
+            | Self::SlowNode { node, .. }
             | Self::Leave { node } => vec![node],
             Self::Usurp { .. } => vec![Target::Leading],
             _ => Vec::new(),

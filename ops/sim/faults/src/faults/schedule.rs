@@ -1,6 +1,6 @@
 //! Faults drawn from the seed before the run begins.
 
-use super::{Fault, Strike, Target, Troubles};
+use super::{Fault, PATIENCE, Strike, Target, Troubles};
 use crate::scene::Customer;
 use sim_cluster::{Lossy, MILLI, Mishap, Nanos, Random, SECOND};
 
@@ -134,6 +134,58 @@ pub(crate) fn store_faults(random: &mut Random, until: Nanos, faults: &mut Vec<S
             _ => Fault::StateDeleted,
         };
         if at + fault.time() < until {
+            faults.push(Strike { at, fault });
+        }
+    }
+    faults.sort_by_key(|strike| strike.at);
+}
+
+/// What chance of slow nodes is drawn for: of its own, too.
+const SLOWNESS: u64 = 0x736c_6f77_6e6f_6465;
+
+/// The chance that a scene's slow nodes are drawn by, and whether it has any.
+#[must_use]
+pub(crate) fn slowness(seed: u64) -> (Random, bool) {
+    let mut random = Random::of(seed, SLOWNESS);
+    let any = random.chance(300);
+    (random, any)
+}
+
+/// Slow nodes, among the other faults. In one of five scenes they are slower than leaders bear.
+pub(crate) fn slow_nodes(random: &mut Random, cast: Cast, until: Nanos, faults: &mut Vec<Strike>) {
+    let most = if random.chance(200) { 5 } else { 1 };
+    for _ in 0..1 + random.index(5) {
+        let at = random.between(0, until / MILLI) * MILLI;
+        let fault = Fault::SlowNode {
+            node: node(random, cast),
+            time: random.between(100, 4000) * MILLI,
+            by: random.between(1, most * (PATIENCE / MILLI)) * MILLI,
+        };
+        if at + fault.time() < until {
+            faults.push(Strike { at, fault });
+        }
+    }
+    faults.sort_by_key(|strike| strike.at);
+}
+
+/// What chance of a hostile tenant is drawn for: of its own, too.
+const HOSTILE: u64 = 0x686f_7374_696c_6521;
+
+/// The chance that a scene's hostile tenant is drawn by, and whether it has one.
+#[must_use]
+pub(crate) fn hostile(seed: u64) -> (Random, bool) {
+    let mut random = Random::of(seed, HOSTILE);
+    let any = random.chance(300);
+    (random, any)
+}
+
+/// Times at which a hostile tenant acts, among the other faults.
+pub(crate) fn hostile_times(random: &mut Random, until: Nanos, faults: &mut Vec<Strike>) {
+    for _ in 0..1 + random.index(3) {
+        let at = random.between(0, until / MILLI) * MILLI;
+        let time = random.between(50, 2500) * MILLI;
+        let fault = Fault::Hostile { time };
+        if at + time < until {
             faults.push(Strike { at, fault });
         }
     }

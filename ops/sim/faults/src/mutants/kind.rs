@@ -74,6 +74,12 @@ pub enum Mutant {
     AppendsLate,
     /// A worker's device does not stop what a closed session runs.
     IgnoresStop,
+    /// Candidates take a leader for dead that was silent for a tenth of a second.
+    DeposesTheSlow,
+    /// Leaders take a worker for lost that was silent for a fifth of a second.
+    LosesTheSlow,
+    /// Leaders take a closed connection for whose its name says, whatever login it was made with.
+    BelievesNames,
 }
 
 impl Mutant {
@@ -107,6 +113,9 @@ impl Mutant {
                 | Self::NamesTooLittle
                 | Self::GivesNoReason
                 | Self::AppendsLate
+                | Self::DeposesTheSlow
+                | Self::LosesTheSlow
+                | Self::BelievesNames
         )
     }
 }

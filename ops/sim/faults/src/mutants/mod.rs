@@ -4,7 +4,9 @@ mod kind;
 mod record;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
+use bus_schemas::subject::Author;
 use bus_schemas::{
     Chain, Code, Column, Done, Drain, Epoch, GpuPosition, GrantBatch, GrantKind, Incarnation,
     LeaderId, LeaderNotice, Leave, OpenAnswer, Outcome, SealAnswer, SealReply, Status,
@@ -14,8 +16,8 @@ use bus_schemas::{
 use scheduler_leader_core::Placement;
 use sim_cluster::wire::{pack, unpack};
 use sim_cluster::{
-    Fact, Io, MILLI, Nanos, Node, NodeEffect, NodeInput, Packet, StoreReply, StoreRequest,
-    WorkerFact,
+    Connection, Fact, Io, MILLI, Nanos, Node, NodeEffect, NodeInput, Packet, StoreReply,
+    StoreRequest, WorkerFact,
 };
 
 pub use kind::Mutant;
@@ -92,6 +94,10 @@ impl Mutated {
             }
             (Mutant::ForgetsDrains, NodeInput::Placement(reply)) => {
                 NodeInput::Placement(bend_placement(reply))
+            }
+            (Mutant::BelievesNames, NodeInput::Closed(closed)) => {
+                let (name, author) = (closed.name.clone(), Author::Cluster);
+                NodeInput::Closed(Rc::new(Connection { name, author }))
             }
             (Mutant::MisreportsOpens, NodeInput::Message(packet)) => {
                 if packet.subject.ends_with(".order")

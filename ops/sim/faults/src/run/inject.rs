@@ -99,7 +99,8 @@ impl Play {
             (Fault::StoreRefuses { .. }, _) => cluster.store_faults.refuse(until),
             (Fault::WritesLost { .. }, _) => cluster.store_faults.lose(until),
             (Fault::StoreSlow { by, .. }, _) => cluster.store_faults.slow(until, by),
-            // Of drains, the administrator knows.
+            (Fault::SlowNode { by, .. }, Some(id)) => cluster.slow(id, until, by),
+            // Of drains, the administrator knows, and the hostile tenant of itself.
             _ => {}
         }
     }

@@ -4,8 +4,10 @@ mod inject;
 mod report;
 mod roster;
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 use bus_schemas::{Invariant, Tenant};
 use sim_cluster::{
@@ -15,6 +17,7 @@ use sim_cluster::{
 use crate::check::Violation;
 use crate::fault_points::FaultPoints;
 use crate::faults::{Fault, Target, Troubles};
+use crate::hostile::Overheard;
 use crate::mutants::Mutant;
 use crate::record::{self, Replay};
 use crate::scene::{CLUSTER, Scene};
@@ -134,12 +137,15 @@ impl Play {
             cuts,
             ..
         } = troubles;
-        observer.sessions.troubled = weather || partitions || crashes || pauses || cuts;
-        observer.sessions.unheard = !troubles.harmless();
-        observer.windows.exact = troubles.harmless();
+        let starved = troubles.slowness && !scene.steady();
+        observer.sessions.troubled = weather || partitions || crashes || pauses || cuts || starved;
+        observer.sessions.unheard = !troubles.harmless() && !scene.steady();
+        observer.windows.exact = troubles.harmless() && !troubles.hostile;
+        observer.steady.exact = scene.steady();
         observer.drains.exact = troubles.keeps_store();
         observer.places.exact = troubles.none() && scene.capacity >= 1 << 30;
-        let factory = roster::factory(&scene, &name, options.mutant);
+        let overheard = Rc::<RefCell<Overheard>>::default();
+        let factory = roster::factory(&scene, &name, options.mutant, &overheard);
         let settings = ClusterOptions {
             seed: scene.seed,
             ways: Ways::Lossy(Lossy::FAIR),
@@ -166,6 +172,10 @@ impl Play {
         }
         if troubles.drains {
             cluster.add(NodeRole::Administrator, 0, 0);
+        }
+        if troubles.hostile {
+            let node = cluster.add(NodeRole::Hostile, 0, 0);
+            cluster.observer.listens(node, overheard);
         }
         Self {
             scene,
@@ -230,6 +240,8 @@ impl Play {
             halved: observer.places.halved,
             drained: observer.drains.held.len() as u64,
             dismissed: observer.drains.left(),
+            harm: observer.harm(),
+            steady: observer.steady.exact,
             coverage: observer.coverage.clone(),
         }
     }
@@ -324,7 +336,8 @@ impl Play {
             &observer.usage,
             keeping,
         )?;
-        if self.troubles.harmless() && replay.adopted > 0 {
+        let nothing_died = self.troubles.harmless() || self.scene.steady();
+        if nothing_died && replay.adopted > 0 {
             let what = format!("{} positions adopted though nothing died", replay.adopted);
             return Err(Violation::new("I5", what));
         }

@@ -96,6 +96,10 @@ pub struct RunReport {
     pub drained: u64,
     /// Of these, such that had no session any more and were told to leave.
     pub dismissed: u64,
+    /// Messages of a hostile tenant.
+    pub harm: u64,
+    /// No leader and no worker might lose its place.
+    pub steady: bool,
     /// Which faults met which states.
     pub coverage: Coverage,
 }

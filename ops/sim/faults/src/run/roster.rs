@@ -1,28 +1,39 @@
 //! The processes of a scene.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use bus_schemas::subject::Subjects;
 use bus_schemas::{ClusterSettings, Groups, Incarnation, LeaderId, Tenant, TenantSettings};
 use gpu_worker_core::sequencer::{Config, Identity};
 use sim_cluster::{
-    ClientNode, Factory, LeaderProcess, MILLI, Node, NodeRole, Random, Reports, WorkerNode,
-    WorkerOptions,
+    ClientNode, Factory, LeaderConfig, LeaderProcess, MILLI, Nanos, Node, NodeRole, Random,
+    Reports, WorkerNode, WorkerOptions,
 };
 
 use crate::administrator::{Administrator, Errand};
 use crate::device::SMS;
 use crate::faults::{Fault, Strike, Target};
+use crate::hostile::{Hostile, Overheard};
 use crate::jobs::ModelDevice;
 use crate::mutants::{Mutant, Mutated, apart};
 use crate::scene::{Customer, Machine, Scene};
 use crate::session::ModelProgram;
 
 /// Makes the processes of a scene.
-pub(super) fn factory(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> Factory {
+pub(super) fn factory(
+    scene: &Scene,
+    name: &Tenant,
+    mutant: Option<Mutant>,
+    overheard: &Rc<RefCell<Overheard>>,
+) -> Factory {
     let (name, settings) = (name.clone(), scene.settings.clone());
     let (tenants, clients) = (scene.tenant_settings(), scene.clients.clone());
     let (machines, capacity) = (scene.workers.clone(), scene.capacity);
     let memory_limit = scene.memory_limit();
     let errands = errands(&scene.faults);
+    let (times, overheard) = (hostile_times(&scene.faults), overheard.clone());
+    let config = patience(scene, &name, mutant);
     Box::new(move |role, number, life, mut random| {
         let mutated = |node: Box<dyn Node>, has: bool| match mutant {
             Some(mutant) if has => Box::new(Mutated::new(node, mutant)) as Box<dyn Node>,
@@ -33,7 +44,7 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> F
                 let id = LeaderId(random.draw());
                 let (mut settings, mut tenants) = (settings.clone(), tenants.clone());
                 mislead(mutant, &mut settings, &mut tenants, &machines);
-                let node = LeaderProcess::new(&name, id, settings, tenants);
+                let node = LeaderProcess::new(config.clone(), id, settings, tenants);
                 mutated(Box::new(node), mutant.is_some_and(Mutant::of_leader))
             }
             NodeRole::Worker => {
@@ -47,12 +58,39 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> F
                 mutated(Box::new(node), mutant.is_some_and(Mutant::of_worker))
             }
             NodeRole::Administrator => Box::new(Administrator::new(&name, errands.clone())),
+            NodeRole::Hostile => {
+                let (times, overheard) = (times.clone(), overheard.clone());
+                Box::new(Hostile::new(&name, times, overheard, random))
+            }
             NodeRole::Client => {
                 let own = clients.iter().find(|client| client.number == number);
                 Box::new(client(&name, own, life, random))
             }
         }
     })
+}
+
+/// How patient leaders and candidates are. Where nodes are slow, they are as those that hear the
+/// broker's events: such a node is not dead.
+fn patience(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> LeaderConfig {
+    let config = LeaderConfig::new(name.clone());
+    let config = match scene.troubles().slowness {
+        true => config.with_events(),
+        false => config,
+    };
+    match mutant {
+        Some(Mutant::DeposesTheSlow) => LeaderConfig {
+            silence: 100 * MILLI,
+            silence_most: 0,
+            ..config
+        },
+        Some(Mutant::LosesTheSlow) => LeaderConfig {
+            worker_silence: 200 * MILLI,
+            worker_silence_most: 0,
+            ..config
+        },
+        _ => config,
+    }
 }
 
 /// Has leaders take settings for others.
@@ -151,6 +189,15 @@ fn errands(faults: &[Strike]) -> Vec<Errand> {
         _ => None,
     };
     faults.iter().filter_map(errand).collect()
+}
+
+/// When a hostile tenant acts.
+fn hostile_times(faults: &[Strike]) -> Vec<(Nanos, Nanos)> {
+    let time = |strike: &Strike| match strike.fault {
+        Fault::Hostile { time } => Some((strike.at, strike.at + time)),
+        _ => None,
+    };
+    faults.iter().filter_map(time).collect()
 }
 
 /// Binds a tenant such that it may use what it may use, where exclusive workers are not, but in groups

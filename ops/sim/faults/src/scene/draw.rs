@@ -6,7 +6,11 @@ use sim_cluster::{MICRO, MILLI, Nanos, Random};
 use super::{Customer, Machine, Member, Scene, SceneTenant};
 use crate::epochs;
 use crate::faults::Troubles;
-use crate::faults::schedule::{Cast, drain, drains, halve, schedule, store_faults, stores};
+use crate::faults::schedule::{
+    Cast, drain, drains, halve, hostile, hostile_times, schedule, slow_nodes, slowness,
+    store_faults, stores,
+};
+use crate::hostile::tenant;
 use crate::placement_scenes::Variety;
 use crate::program::plan;
 use crate::short_sessions;
@@ -20,9 +24,13 @@ impl Scene {
         let drawn = Troubles::draw(random);
         let (mut chance, drains) = drains(seed);
         let (mut hard, stores) = stores(seed);
+        let (mut slow, slowness) = slowness(seed);
+        let (mut harm, hostile) = hostile(seed);
         let troubles = troubles.unwrap_or(Troubles {
             drains,
             stores,
+            slowness,
+            hostile,
             ..drawn
         });
         let length = random.between(200, 5000) * MILLI;
@@ -88,6 +96,16 @@ impl Scene {
             store_faults(&mut hard, quiet, &mut scene.faults);
             // Some leaders find their buffer full before the store takes anything again.
             scene.settings.record_buffer = hard.between(64, 160) << 10;
+        }
+        if troubles.slowness {
+            slow_nodes(&mut slow, cast, quiet, &mut scene.faults);
+        }
+        if troubles.hostile {
+            hostile_times(&mut harm, quiet, &mut scene.faults);
+            scene.tenants.push(SceneTenant {
+                name: tenant(),
+                settings: TenantSettings::default(),
+            });
         }
         scene
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sim_cluster::{Nanos, SECOND};
 
 use crate::device::{LONG, LONG_TIME};
-use crate::faults::{Fault, Strike, Target, Troubles};
+use crate::faults::{Fault, PATIENCE, Strike, Target, Troubles};
 use crate::program::{Death, Program, SLOTS, Step};
 
 /// The cluster's name.
@@ -193,6 +193,19 @@ impl Scene {
     #[must_use]
     pub(crate) fn troubles(&self) -> Troubles {
         Troubles::of(&self.faults)
+    }
+
+    /// Whether no leader and no worker may lose its place: nothing goes wrong but that nodes are slow,
+    /// and by no more than is to be borne.
+    #[must_use]
+    pub(crate) fn steady(&self) -> bool {
+        let borne = |strike: &Strike| match strike.fault {
+            Fault::SlowNode { by, .. } => by <= PATIENCE,
+            _ => true,
+        };
+        // Where epochs are short, a leader follows itself.
+        let long = self.settings.record_max_age_s == ClusterSettings::default().record_max_age_s;
+        self.troubles().patient() && long && self.faults.iter().all(borne)
     }
 
     /// Everything must be done by then. Expiry takes 60 s: of a client that died, and of a session

@@ -3,21 +3,24 @@
 mod observer;
 mod says;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use bus_schemas::subject::{Admin, LeaderSubject, Subjects, ToLeader, WorkerSubject};
 use bus_schemas::{
     CloseRequest, ClusterSettings, Done, Drain, Epoch, GrantBatch, Incarnation, LeaderBeat, Leave,
-    Lost, SealReply, Status, Tenant, TenantSettings, Usage, decode,
+    Lost, SealReply, SessionId, Status, Tenant, TenantSettings, Usage, decode,
 };
 
 use crate::administrator::inbox;
 use crate::check::{
-    CheckResult, Credits, Drains, Keeping, Memory, Moves, Places, Positions, Sessions, Stops,
-    UsageBlocks, Violation, Windows,
+    CheckResult, Credits, Drains, Keeping, Memory, Moves, Places, Positions, Sessions, Steady,
+    Stops, UsageBlocks, Violation, Windows,
 };
 use crate::coverage::Coverage;
 use crate::fault_points::FaultPoints;
+use crate::hostile::{Listener, Overheard};
 use crate::scene::Machine;
 use crate::trace::Trace;
 use sim_cluster::{Fact, Nanos, NodeId, Packet, SECOND};
@@ -47,6 +50,10 @@ pub(crate) struct Watch {
     pub places: Places,
     /// Which workers are drained.
     pub drains: Drains,
+    /// Who hears what a hostile tenant has asked, where there is one.
+    listener: Option<Listener>,
+    /// Whether any leader or worker lost its place.
+    pub steady: Steady,
     /// What their blocks have of it.
     pub usage: UsageBlocks,
     /// What leaders keep that is not recorded.
@@ -100,6 +107,8 @@ impl Watch {
             moves: Moves::default(),
             places: Places::new(machines, tenants, limit),
             drains: Drains::default(),
+            listener: None,
+            steady: Steady::default(),
             usage: UsageBlocks::default(),
             workers: BTreeMap::new(),
             finished: BTreeSet::new(),
@@ -115,6 +124,22 @@ impl Watch {
         }
     }
 
+    /// A tenant's node is hostile.
+    pub(crate) fn listens(&mut self, node: NodeId, overheard: Rc<RefCell<Overheard>>) {
+        self.listener = Some(Listener::new(node, &self.subjects, overheard));
+    }
+
+    /// Messages of a hostile tenant.
+    #[must_use]
+    pub(crate) fn harm(&self) -> u64 {
+        self.listener.as_ref().map_or(0, Listener::harm)
+    }
+
+    /// Whether what a tenant says of a session is of its own.
+    fn own(&self, tenant: &Tenant, session: SessionId) -> bool {
+        self.memory.tenant(session).is_none_or(|own| own == tenant)
+    }
+
     fn judge(&mut self, result: CheckResult) {
         if let Err(violation) = result
             && self.violation.is_none()
@@ -124,6 +149,12 @@ impl Watch {
     }
 
     fn publish(&mut self, now: Nanos, from: NodeId, packet: &Packet) -> CheckResult {
+        if let Some(listener) = &mut self.listener {
+            listener.published(&self.subjects, packet)?;
+            if listener.sent(packet) {
+                return Ok(());
+            }
+        }
         let subject = &*packet.subject;
         if let Some(incarnation) = self.workers.get(&from).copied() {
             if subject.starts_with(&self.inbox) {
@@ -158,6 +189,8 @@ impl Watch {
         } else if let Some(WorkerSubject::Lost) = to_worker {
             if let Ok(lost) = decode::<Lost>(&packet.bytes) {
                 self.places.lost(lost.incarnation);
+                let there = self.workers.values().any(|it| *it == lost.incarnation);
+                self.steady.lost(lost.incarnation, there)?;
             }
         } else if subject == self.asks {
             if let Ok(status) = decode::<Status>(&packet.bytes) {
@@ -167,6 +200,7 @@ impl Watch {
             && let Ok(beat) = decode::<LeaderBeat>(&packet.bytes)
         {
             self.terms.insert((beat.epoch, from));
+            self.steady.leads(beat.epoch, from)?;
             if let Some(before) = self.beats.insert(from, now)
                 && now - before < RIVAL
             {
@@ -204,6 +238,10 @@ impl Watch {
         for open in &batch.opens {
             self.memory.given(worker, open);
             self.places.granted(worker, open)?;
+            if let Some(listener) = &self.listener {
+                listener.opened(open.session, worker);
+                self.sessions.given(open);
+            }
         }
         self.windows.ordered(now, leader, worker, batch)?;
         for (position, grant) in (batch.first..).zip(batch.grants.iter()) {
@@ -216,6 +254,9 @@ impl Watch {
 
     /// A node takes a message.
     fn deliver(&mut self, to: NodeId, packet: &Packet) -> CheckResult {
+        if let Some(listener) = &self.listener {
+            listener.heard(to, packet)?;
+        }
         let subject = &*packet.subject;
         if let Some(incarnation) = self.workers.get(&to).copied() {
             return self.work(incarnation, packet);
@@ -240,8 +281,10 @@ impl Watch {
                     self.windows.done(to, incarnation, &done);
                 }
             }
-            Some(LeaderSubject::Tenant(_, ToLeader::Intent(session))) => {
-                if let Ok(intent) = decode(&packet.bytes) {
+            Some(LeaderSubject::Tenant(tenant, ToLeader::Intent(session))) => {
+                if let Ok(intent) = decode(&packet.bytes)
+                    && self.own(&tenant, session)
+                {
                     self.windows.intent(to, session, &intent);
                 }
             }
@@ -250,8 +293,10 @@ impl Watch {
                     self.drains.asked(&drain);
                 }
             }
-            Some(LeaderSubject::Tenant(_, ToLeader::Close)) => {
-                if let Ok(close) = decode::<CloseRequest>(&packet.bytes) {
+            Some(LeaderSubject::Tenant(tenant, ToLeader::Close)) => {
+                if let Ok(close) = decode::<CloseRequest>(&packet.bytes)
+                    && self.own(&tenant, close.session)
+                {
                     self.windows.closing(to, close.session);
                 }
             }

@@ -31,7 +31,7 @@ impl ClusterObserver for Watch {
             self.judge(result);
         }
         if let (Some(points), Some(node)) = (&mut self.fault_points, &slot.node)
-            && slot.role != NodeRole::Administrator
+            && !matches!(slot.role, NodeRole::Administrator | NodeRole::Hostile)
         {
             points.note(now, (slot.role, slot.number), node.state(), input);
         }
@@ -69,7 +69,7 @@ impl ClusterObserver for Watch {
             let part = match slot.role {
                 NodeRole::Leader => Part::Leader,
                 NodeRole::Worker => Part::Worker,
-                NodeRole::Client | NodeRole::Administrator => continue,
+                NodeRole::Client | NodeRole::Administrator | NodeRole::Hostile => continue,
             };
             self.coverage.met(part, node.state(), fault);
             let worker = self.incarnation(NodeId(place));
