@@ -1,5 +1,6 @@
 //! Sessions as their clients see them: asked for, answered, alive, closed.
 
+mod life;
 mod opening;
 mod refusal;
 mod signs;
@@ -7,16 +8,13 @@ mod signs;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use bus_schemas::subject::Author;
 use bus_schemas::{
     Alive, CloseReason, CloseRequest, Code, Failure, GpuPosition, Incarnation, OpenAnswer, Opened,
     SessionId, Tenant, encode,
 };
 
 pub(super) use self::refusal::Refused;
-use self::signs::Sign;
 pub(super) use self::signs::Signs;
-use super::config::Config;
 use super::context::Context;
 use super::event::Action;
 use super::publisher::Publisher;
@@ -255,114 +253,11 @@ impl Clients {
         }
     }
 
-    /// What is known of the clients' life, for the term after this one: who is silent stays so, for
-    /// epochs may be shorter than a session's expiry.
-    pub(super) fn signs(&mut self) -> Signs {
-        let mut signs = std::mem::take(&mut self.signs);
-        for (session, client) in std::mem::take(&mut self.sessions) {
-            // Whose close was decided for it may have to be closed again.
-            let expired = client.deadline == Nanos::MAX;
-            let sign = Sign {
-                connection: client.connection,
-                deadline: if expired { 0 } else { client.deadline },
-                closed: client.closed,
-            };
-            signs.note((client.tenant, session), sign);
-        }
-        signs
-    }
-
-    /// Goes on with what was known before this term.
-    pub(super) fn go_on(&mut self, signs: Signs) {
-        self.signs = signs;
-    }
-
-    /// The leader before wrote which sessions are to end, and it is read only now.
-    pub(super) fn inherit(&mut self, closing: &[(SessionId, Nanos)], cx: &Context<'_>) {
-        let unknown = closing
-            .iter()
-            .filter(|(session, _)| !self.sessions.contains_key(session));
-        let unknown: Vec<_> = unknown.copied().collect();
-        self.signs.inherit(cx.now, &unknown, cx.config);
-    }
-
-    /// All workers are sealed: other sessions there are none.
-    pub(super) fn settle(&mut self) {
-        self.closings_changed |= self.signs.closings().next().is_some();
-        self.signs = Signs::default();
-    }
-
-    /// The sessions that are to end for their closed connections and when, in nanoseconds since 1970,
-    /// if that is news: the leader after this one goes by it.
-    pub(super) fn changed_closings(&mut self, config: &Config) -> Option<Vec<(SessionId, Nanos)>> {
-        if !std::mem::take(&mut self.closings_changed) {
-            return None;
-        }
-        let closed = self.sessions.iter();
-        let closed = closed.filter(|(_, client)| client.closed.is_some());
-        let closed = closed.map(|(session, client)| (*session, client.deadline));
-        let closings = closed.chain(self.signs.closings()).take(CLOSINGS);
-        let since_1970 =
-            |(session, at): (SessionId, Nanos)| (session, at.saturating_add(config.clock_zero));
-        Some(closings.map(since_1970).collect())
-    }
-
     /// The sessions that announced ops since then.
     pub(super) fn at_work(&self, since: Nanos) -> impl Iterator<Item = SessionId> + '_ {
         let clients = self.sessions.iter();
         let at_work = clients.filter(move |(_, client)| client.announced >= since.max(1));
         at_work.map(|(session, _)| *session)
-    }
-
-    /// A client's connection was closed: its sessions live on for a short while. Its open requests that
-    /// wait are dropped: a client that is connected again asks again. Sessions of a tenant whose login
-    /// it was not made with have nothing to do with it.
-    pub(super) fn connection_closed(&mut self, name: &str, author: &Author, cx: &Context<'_>) {
-        self.waiting.retain(|(tenant, _), waiting| {
-            waiting.connection != name || !author.speaks_for(tenant)
-        });
-        let deadline = cx.now.saturating_add(cx.config.connection_lost);
-        for client in self.sessions.values_mut() {
-            if client.connection.as_deref() == Some(name) && author.speaks_for(&client.tenant) {
-                client.deadline = client.deadline.min(deadline);
-                client.closed = Some(cx.now);
-                self.closings_changed = true;
-            }
-        }
-    }
-
-    /// Our connection is up again: no client was silent before now, and one whose connection was closed
-    /// may have come back meanwhile.
-    pub(super) fn connected(&mut self, cx: &Context<'_>) {
-        let deadline = cx.now.saturating_add(cx.config.expiry);
-        let clients = self.sessions.values_mut();
-        clients.for_each(|client| client.deadline = client.deadline.max(deadline));
-        self.signs.connected(cx.now, cx.config);
-    }
-
-    /// We stood still for so long, and heard no client.
-    pub(super) fn stood_still(&mut self, by: Nanos) {
-        for client in self.sessions.values_mut() {
-            client.deadline = client.deadline.saturating_add(by);
-        }
-        self.signs.stood_still(by);
-    }
-
-    /// The inputs that end those not heard from for too long.
-    pub(super) fn expired(&mut self, now: Nanos) -> Vec<Input> {
-        let late = self
-            .sessions
-            .iter_mut()
-            .filter(|(_, client)| client.deadline <= now);
-        let inputs = late.map(|(session, client)| {
-            client.deadline = Nanos::MAX;
-            Input::SessionClose {
-                session: *session,
-                after: 0,
-                reason: CloseReason::Expired,
-            }
-        });
-        inputs.collect()
     }
 
     /// Why a session fails, to be told when it has ended. Gives whether it is there.
