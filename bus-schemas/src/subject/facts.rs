@@ -7,7 +7,7 @@ use crate::id::{Epoch, Incarnation, LeaderId, SessionId, Tenant};
 /// The user that states a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker {
-    /// The tenant that the subject names. The broker lets nobody else publish there. What it says counts
+    /// The tenant that the subject names. The broker lets no other user publish there. What it says counts
     /// for its own sessions and requests only, whatever ids it names.
     Tenant,
     /// The cluster's own user: the broker lets no tenant publish there.

@@ -9,7 +9,7 @@ use super::plan::{Planned, Strike};
 use super::strikes::Strikes;
 use warploom_cli::output;
 
-/// How often everybody is looked after.
+/// Time between two looks at all processes.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// How long a cluster that nothing is done to any more may take until all its roles are there.
 pub(super) const RECOVERY: Duration = Duration::from_secs(90);

@@ -127,7 +127,7 @@ fn work(
         if let Some(holding) = &mut holding {
             right &= holding.round(random, calls)?;
         }
-        // Nobody reads it any more: the run is over.
+        // The reader is gone: the run is over.
         if round(right).is_err() {
             return Ok(());
         }

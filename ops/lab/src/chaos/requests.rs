@@ -38,7 +38,7 @@ pub(super) fn requests(
         let right = mixing.is_right(calls)?;
         let ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let (right, wrong) = (u64::from(right), u64::from(!right));
-        // Nobody reads it any more: the run is over.
+        // The reader is gone: the run is over.
         if say(&Said::Request { ns })
             .and_then(|()| say(&Said::Round { right, wrong }))
             .is_err()

@@ -34,7 +34,7 @@ pub(super) struct Watched {
 }
 
 impl Strikes {
-    /// Judges what was heard until now. Programs have ended, and nobody has been asked to leave.
+    /// Judges what was heard until now. Programs have ended, and no role has been asked to leave.
     pub(super) fn watched(&self) -> Watched {
         let (heard, now) = (self.watch.heard(), Instant::now());
         let servers = self.cluster.broker.servers().len();

@@ -52,8 +52,8 @@ fn run(args: &DemoTenantArgs, settings: &Settings) -> Result<()> {
     say(&Said::Stopped)
 }
 
-/// A workload whose weights are on a device. Where the device is lost meanwhile, which was of no use to
-/// anybody yet, it begins again.
+/// A workload whose weights are on a device. If the device is lost before that, the tenant begins again: it
+/// has served no request yet.
 fn prepared(client: &Client, args: &DemoTenantArgs) -> Result<(BoxedWorkload, VirtualDevice)> {
     let mut again = 0;
     loop {

@@ -40,8 +40,8 @@ pub struct Config {
     pub worker_silence_most: Nanos,
     /// After the bus came back, nobody is declared lost or expired for so long.
     pub grace: Nanos,
-    /// A leader or candidate that itself stood still for so long heard nobody meanwhile: it takes
-    /// nobody for silent for that time.
+    /// A leader or candidate that itself stood still for so long heard no peer meanwhile: that time does not
+    /// count as a peer's silence.
     pub stall: Nanos,
     /// A worker whose connection was closed while no leader led is lost unless it is heard within this.
     pub worker_back: Nanos,

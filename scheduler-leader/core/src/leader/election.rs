@@ -81,7 +81,7 @@ impl Election {
         self.retry_at = now;
     }
 
-    /// We stood still for so long, and heard nobody.
+    /// We stood still for so long, and heard no leader.
     pub(super) fn stood_still(&mut self, by: Nanos) {
         self.seen_at = self.seen_at.saturating_add(by);
         self.moves = self

@@ -8,8 +8,8 @@ use super::event::Action;
 use crate::time::Nanos;
 
 impl Leader {
-    /// Notes how late it is for what it wanted to do by now. Who stood still heard nobody: nobody is
-    /// silent for that.
+    /// Notes how late it is for what it wanted to do by now. A candidate that stood still heard no peer: that
+    /// time does not count as silence.
     pub(super) fn wake(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let by = now.saturating_sub(self.last);
         if let Some(due) = self.deadline() {

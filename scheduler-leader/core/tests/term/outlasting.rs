@@ -30,7 +30,7 @@ fn tell_all(world: &mut World, name: &str) {
     }
 }
 
-/// The leader's process is gone, which nobody is told of.
+/// The leader's process is gone, and the broker does not say so.
 fn lose_leader(world: &mut World) {
     let at = world.leading().expect("it leads");
     world.nodes[at] = None;
@@ -128,7 +128,7 @@ fn a_stalled_leader_does_not_start_the_wait_anew() {
     tell_all(&mut world, "client-1");
     for _ in 0..8 {
         world.pass(1_400);
-        // It stands still, and everybody with it.
+        // It stands still, and its peers with it.
         world.now += 600 * crate::world::MS;
     }
     world.pass(1_000);

@@ -25,7 +25,7 @@ pub(crate) fn closed(name: &str) -> Event<'_> {
     closed_by(name, &Author::Cluster)
 }
 
-/// The same of a connection with somebody's login.
+/// The same of a connection with any login.
 pub(crate) fn closed_by<'a>(name: &'a str, author: &'a Author) -> Event<'a> {
     Event::ConnectionClosed { name, author }
 }

@@ -26,7 +26,7 @@ pub(super) struct Astray {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Eyes(Arc<Mutex<Astray>>);
 
-/// Whether a message on this subject is one that nobody but the hostile tenant can have caused: `silent` is
+/// Whether a message on this subject is one that only the hostile tenant can have caused: `silent` is
 /// a tenant that does nothing, and hears of new leaders only.
 fn is_astray(subjects: &Subjects, silent: &Tenant, subject: &str) -> bool {
     let marked = subject.rsplit('.').next() == Some(MARK);

@@ -244,7 +244,7 @@ impl Run {
     }
 }
 
-/// A broker like the cluster's, with nobody at it.
+/// A broker like the cluster's, without clients.
 fn other_broker(dir: &Path, server: Option<PathBuf>) -> Result<Broker> {
     let mut config = BrokerConfig::new(dir.join("other"), "chaos");
     config.tenants = vec![HOSTILE.into()];

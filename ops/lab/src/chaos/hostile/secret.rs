@@ -1,5 +1,5 @@
 //! The secret of the neighbour: bytes, and a key that they are exported by. All of it follows from a seed,
-//! so that the hostile tenant can guess it best of all, and anybody can recognise it.
+//! so that the hostile tenant can guess it best of all, and each reader can recognise it.
 
 use bus_schemas::ExportKey;
 use workloads::SplitMix64;

@@ -230,7 +230,7 @@ impl Memory {
         };
         // Memory is promised before a session is on its device, as the slices before it run.
         let here = |other: &&Home| other.incarnation == incarnation && !other.left;
-        // Nobody knows how much a hostile tenant has allocated.
+        // The check does not know how much a hostile tenant has allocated.
         if self.homes.values().filter(here).any(Home::is_hostile) {
             return Ok(());
         }

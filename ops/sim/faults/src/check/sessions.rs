@@ -51,7 +51,7 @@ pub(crate) struct Sessions {
     logs: BTreeMap<SessionId, Log>,
     // What ran, also of sessions whose client never learned of them.
     ran: BTreeMap<SessionId, (Incarnation, OpNumber)>,
-    // A hostile tenant's: what runs for it is nobody's loss.
+    // A hostile tenant's: what runs for it is no loss.
     hostile: BTreeSet<SessionId>,
     asking: BTreeSet<(NodeId, u64)>,
     on_device: BTreeSet<(Incarnation, SessionId)>,

@@ -32,7 +32,7 @@ pub struct Troubles {
     pub stores: bool,
     /// Nodes handle each of their inputs late, as on a starved machine.
     pub slowness: bool,
-    /// A tenant says whatever its login allows, and connects under any name: nobody else's work suffers
+    /// A tenant says whatever its login allows, and connects under any name: no other tenant's work suffers
     /// by that.
     pub hostile: bool,
 }

@@ -20,7 +20,7 @@ pub(crate) struct Listener {
     overheard: Rc<RefCell<Overheard>>,
     /// All that it may hear begins so.
     inbound: String,
-    /// Where it wanted its answers, where somebody else hears, and nobody else wanted any.
+    /// Inboxes of others where it wanted its answers, and where no other node wanted any.
     forged: BTreeSet<Rc<str>>,
     asked: BTreeSet<Rc<str>>,
     /// Messages of its own.

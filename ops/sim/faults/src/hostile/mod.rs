@@ -194,7 +194,7 @@ impl Hostile {
         self.say_to_leader(io, ToLeader::Alive, encode(&message));
     }
 
-    /// An intent of somebody, with other numbers and for another session.
+    /// An intent of any session, with other numbers and for another session.
     fn intent(&mut self, io: &mut Io) {
         let overheard = self.overheard.clone();
         let overheard = overheard.borrow();
@@ -275,7 +275,7 @@ impl Hostile {
         self.publish(io, subject, bytes.to_vec());
     }
 
-    /// A session of anybody, or a number near one, and a worker.
+    /// A session of any tenant, or a number near one, and a worker.
     fn session(&mut self) -> (SessionId, Incarnation) {
         let overheard = self.overheard.borrow();
         let random = &mut self.random;
@@ -306,7 +306,7 @@ impl Hostile {
         }
     }
 
-    /// The name of a connection: mostly of somebody else's.
+    /// The name of a connection: mostly that of another node.
     fn name(&mut self) -> String {
         let known = self.overheard.borrow().names.any(&mut self.random).cloned();
         match known {
@@ -344,7 +344,7 @@ impl Hostile {
         }
     }
 
-    /// Where an answer is to go: to itself, to somebody who has asked, or to somebody who has not.
+    /// Where an answer is to go: to itself, to a node that has asked, or to one that has not.
     fn reply(&mut self) -> Option<Rc<str>> {
         self.requests += 1;
         let number = self.requests;

@@ -62,7 +62,7 @@ impl Overheard {
         self.sessions.push((session, worker));
     }
 
-    /// Somebody else said something.
+    /// Another node said something.
     pub(crate) fn hear(&mut self, subjects: &Subjects, packet: &Packet) {
         let subject = &*packet.subject;
         if let Some(reply) = &packet.reply {

@@ -36,7 +36,7 @@ pub(in crate::leader) struct Signs {
 }
 
 impl Signs {
-    /// A client says, to whoever leads, which of its sessions live.
+    /// A client tells the leader which of its sessions live, and the candidates hear it.
     pub(in crate::leader) fn alive(
         &mut self,
         now: Nanos,
