@@ -110,19 +110,6 @@ fn a_worker_that_dies_with_its_leader_is_compared_as_it_was_sealed() {
     assert!(own.tail.position > 3);
 }
 
-/// The client says that its session lives, and where.
-fn alive(world: &mut World) {
-    let opened = world.opened.clone().unwrap();
-    let alive = Alive {
-        v: WIRE_VERSION,
-        connection: "client-1".into(),
-        sessions: vec![opened.session],
-        workers: vec![opened.incarnation],
-    };
-    let subject = world.subjects.to_leader(&tenant(), ToLeader::Alive);
-    world.bus.push_back((subject, None, encode(&alive)));
-}
-
 #[test]
 fn a_sign_of_life_that_names_very_many_sessions_is_answered_for_some_of_them() {
     let mut world = opened(1);
@@ -165,7 +152,7 @@ fn succeeded() -> (World, Incarnation) {
 #[test]
 fn a_worker_that_dies_while_nobody_leads_is_declared_lost() {
     let (mut world, lost) = succeeded();
-    alive(&mut world);
+    world.alive();
     world.pass(1_000);
     assert!(world.ended.is_none(), "it may only be late");
     assert_eq!(world.stored.placement.lost, []);
@@ -177,7 +164,7 @@ fn a_worker_that_dies_while_nobody_leads_is_declared_lost() {
     let ended = world.ended.take().and_then(|notice| notice.ended);
     assert_eq!(ended.map(|why| why.code), Some(Code::DeviceLost));
     // Also who says so only now.
-    alive(&mut world);
+    world.alive();
     world.pass(100);
     let ended = world.ended.take().and_then(|notice| notice.ended);
     assert_eq!(ended.map(|why| why.code), Some(Code::DeviceLost));
@@ -211,7 +198,7 @@ fn a_session_whose_worker_was_lost_under_a_leader_before_is_told_so() {
     world.announce();
     world.pass(100);
     assert_eq!(told(&mut world), None);
-    alive(&mut world);
+    world.alive();
     world.pass(100);
     assert_eq!(told(&mut world), Some(Code::DeviceLost));
     world.announce();

@@ -1,23 +1,10 @@
 //! What must outlast its leader: that a program is dead, and that a worker is.
 
-use bus_schemas::subject::{ConnectionName, ToLeader};
-use bus_schemas::{Alive, LeaderId, WIRE_VERSION, encode};
+use bus_schemas::LeaderId;
+use bus_schemas::subject::ConnectionName;
 use scheduler_leader_core::{Config, Event, LeaderNode};
 
-use crate::world::{World, closed, opened, tenant};
-
-/// The client says that its session lives.
-fn alive(world: &mut World) {
-    let opened = world.opened.clone().unwrap();
-    let alive = Alive {
-        v: WIRE_VERSION,
-        connection: "client-1".into(),
-        sessions: vec![opened.session],
-        workers: vec![opened.incarnation],
-    };
-    let subject = world.subjects.to_leader(&tenant(), ToLeader::Alive);
-    world.bus.push_back((subject, None, encode(&alive)));
-}
+use crate::world::{World, closed, opened};
 
 fn sessions(world: &World) -> usize {
     let each = world.workers.iter().map(|worker| worker.sessions.len());
@@ -84,7 +71,7 @@ fn a_dead_programs_session_ends_in_time_although_leaders_die() {
 #[test]
 fn a_program_that_dies_while_no_leader_leads_is_known_to_be_dead() {
     let mut world = opened(2);
-    alive(&mut world);
+    world.alive();
     world.pass(3_500);
     lose_leader(&mut world);
     // The candidate that is left hears of it, and leads only then.
@@ -103,7 +90,7 @@ fn a_program_that_comes_back_lives_on_under_each_leader() {
     world.pass(3_500);
     tell_all(&mut world, "client-1");
     world.pass(2_000);
-    alive(&mut world);
+    world.alive();
     world.pass(200);
     kill_leaders(&mut world, 18);
     assert_eq!(sessions(&world), 1);
@@ -111,11 +98,11 @@ fn a_program_that_comes_back_lives_on_under_each_leader() {
     tell_all(&mut world, "client-1");
     world.pass(200);
     watch(&mut world);
-    alive(&mut world);
+    world.alive();
     world.pass(50);
     world.kill_leader(0);
     world.pass(500);
-    alive(&mut world);
+    world.alive();
     world.pass(15_000);
     assert_eq!(sessions(&world), 1);
     world.check();

@@ -5,9 +5,9 @@ use std::ops::{Range, RangeInclusive};
 
 use bus_schemas::subject::{Author, Subjects, ToClient, ToLeader};
 use bus_schemas::{
-    Chain, ClusterSettings, Column, CostClass, CostRun, GpuTail, Incarnation, Intent, KernelKey,
-    LeaderId, LeaderNotice, Leave, OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings,
-    WIRE_VERSION, decode, encode,
+    Alive, Chain, ClusterSettings, Column, CostClass, CostRun, GpuTail, Incarnation, Intent,
+    KernelKey, LeaderId, LeaderNotice, Leave, OpenAnswer, OpenRequest, Opened, Tenant,
+    TenantSettings, WIRE_VERSION, decode, encode,
 };
 use scheduler_leader_core::replay::{ReplayError, Replayed, replay};
 use scheduler_leader_core::{
@@ -362,6 +362,19 @@ impl World {
         let what = ToLeader::Intent(opened.session);
         let subject = self.subjects.to_leader(&tenant(), what);
         self.bus.push_back((subject, None, encode(&intent)));
+    }
+
+    /// The client says that its session lives, and where.
+    pub(crate) fn alive(&mut self) {
+        let opened = self.opened.clone().expect("a session");
+        let alive = Alive {
+            v: WIRE_VERSION,
+            connection: "client-1".into(),
+            sessions: vec![opened.session],
+            workers: vec![opened.incarnation],
+        };
+        let subject = self.subjects.to_leader(&tenant(), ToLeader::Alive);
+        self.bus.push_back((subject, None, encode(&alive)));
     }
 
     /// So many milliseconds pass.
