@@ -22,6 +22,11 @@ pub(super) extern "C" fn nothing() -> c_int {
     0
 }
 
+/// Refuses, as those who call it expect of devices that do not say.
+pub(super) extern "C" fn refused() -> c_int {
+    Status::NOT_SUPPORTED.0
+}
+
 /// A function of which nothing is known but its place.
 pub(super) extern "C" fn unknown<const PLACE: usize>() -> c_int {
     super::asked::missed(PLACE);

@@ -86,6 +86,10 @@ static TOOLS: Table<95> = Table::new(&[
     (51, belonging as *const ()),
 ]);
 
+/// Where multiprocessors lie. cuBLASLt looks on Hopper, does without where it is refused, and calls through a null
+/// pointer where there is no table.
+static PLACES: Table<14> = Table::new(&[(4, refused as *const ())]);
+
 /// The table whose own address is part of what it answers.
 struct Integrity(Table<3>);
 
@@ -102,7 +106,7 @@ impl Integrity {
 }
 
 /// The tables, in the order of their ids.
-static TABLES: [Address; 7] = [
+static TABLES: [Address; 8] = [
     RUNTIME.first(),
     HOOKS.first(),
     THREAD.first(),
@@ -110,6 +114,7 @@ static TABLES: [Address; 7] = [
     CHECKS.first(),
     INTEGRITY.0.first(),
     TOOLS.first(),
+    PLACES.first(),
 ];
 
 /// The table of an id.
