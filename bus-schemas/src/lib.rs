@@ -76,12 +76,13 @@ pub use launch_path::done::{Done, DoneReport, FaultRow, Outcome, Received, Sessi
 pub use launch_path::fingerprint::FunctionFingerprint;
 pub use launch_path::grant::{Grant, GrantBatch, OpenGrant};
 pub use launch_path::intent::{CostClass, CostRun, Intent};
-pub use launch_path::op::{Dim, Launch, Op, OpRef};
+pub use launch_path::op::{Dim, Launch, LaunchAttributes, Op, OpRef};
 pub use launch_path::ops::{OpError, Ops};
 pub use launch_path::session_data::{
     ClientState, CopyOffer, DataChunk, DeviceResult, EventTime, HeldChunks, Prepared, RefusedImage,
     ResultKind, Staged, Symbol, WorkerAck,
 };
+pub use launch_path::tensor_map::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMap, TensorPart};
 pub use launch_path::texture::{AddressMode, Channel, TEXTURE_BYTES, Texture, TextureShape};
 pub use launch_path::times::{DoneTimes, ReportTimes};
 pub use record::chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};

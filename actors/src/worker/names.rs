@@ -49,7 +49,7 @@ impl Module {
         let fingerprint = self.fingerprints.get(function)?;
         let block = self.blocks.get(function);
         Some(LaunchNeeds {
-            key: fingerprint.key(launch.grid, launch.block, launch.shared),
+            key: fingerprint.launch_key(launch),
             block: block.map_or(0, |block| block.of(launch)),
         })
     }

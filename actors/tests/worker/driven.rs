@@ -341,9 +341,10 @@ impl Program {
             grid: [7, 1, 1],
             block: [32, 1, 1],
             shared: 0,
+            attributes: bus_schemas::LaunchAttributes::default(),
         };
         let fingerprint = FunctionFingerprint::new(&ModuleHash::of(image), name);
-        let key = fingerprint.key(launch.grid, launch.block, launch.shared);
+        let key = fingerprint.launch_key(&launch);
         self.op(Op::Launch(launch), b"parameters", key)
     }
 

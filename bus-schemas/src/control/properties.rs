@@ -70,6 +70,10 @@ pub struct DeviceProperties {
     /// It runs machine code of its architecture. A GPU's worker of a build before takes PTX alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub machine_code: bool,
+    /// It takes launches with [`crate::LaunchAttributes`] and [`crate::TensorMap`]s. A worker of a build before
+    /// takes plain launches alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub launch_attributes: bool,
     /// Shared memory of a multiprocessor, bytes.
     pub sm_shared: u32,
     /// Registers of a block.

@@ -1,11 +1,13 @@
 //! Packed descriptors of ops.
 //!
 //! A descriptor is 48 little-endian bytes: kind, flags, stream (16 bit), payload length (32 bit),
-//! then 40 bytes by kind.
+//! then 40 bytes by kind. The flags of a launch are 1 where the last four of its bytes hold attributes: the
+//! cluster's sides and a byte of bits. Workers of a build before know neither.
 
 use crate::codec::column::{Fields, put};
 use crate::id::ModuleHash;
-use crate::launch_path::op::{Launch, Op};
+use crate::launch_path::op::{Launch, LaunchAttributes, Op};
+use crate::launch_path::tensor_map::TENSOR_MAP_BYTES;
 use crate::limits;
 
 /// Bytes of one packed op descriptor.
@@ -15,7 +17,7 @@ pub const DESCRIPTOR_BYTES: usize = 48;
 pub fn write_descriptor(op: &Op, stream: u16, payload: u32, out: &mut Vec<u8>) {
     let end = out.len() + DESCRIPTOR_BYTES;
     out.reserve(DESCRIPTOR_BYTES);
-    out.extend_from_slice(&[kind(op), 0]);
+    out.extend_from_slice(&[kind(op), flags(op)]);
     out.extend_from_slice(&stream.to_le_bytes());
     out.extend_from_slice(&payload.to_le_bytes());
     write_body(op, out);
@@ -37,7 +39,44 @@ fn kind(op: &Op) -> u8 {
         Op::Event { .. } => 10,
         Op::Sync => 11,
         Op::Symbols { .. } => 12,
+        Op::TensorMap { .. } => 13,
     }
+}
+
+/// The flag of a launch that has attributes.
+const ATTRIBUTES: u8 = 1;
+
+/// The second byte of an op's descriptor.
+fn flags(op: &Op) -> u8 {
+    match op {
+        Op::Launch(launch) if launch.attributes != LaunchAttributes::default() => ATTRIBUTES,
+        _ => 0,
+    }
+}
+
+/// Bits of a launch's last byte.
+const COOPERATIVE: u8 = 1;
+const NON_PORTABLE: u8 = 2;
+const TENSOR_MAPS: u8 = 4;
+
+/// The last four bytes of a launch that has attributes.
+fn attribute_bytes(of: LaunchAttributes) -> [u8; 4] {
+    let [x, y, z] = of.cluster;
+    let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+    let bits = bit(of.cooperative, COOPERATIVE)
+        | bit(of.non_portable, NON_PORTABLE)
+        | bit(of.tensor_maps, TENSOR_MAPS);
+    [x, y, z, bits]
+}
+
+/// The attributes in a launch's last four bytes; `None` for a bit that means nothing.
+fn read_attributes([x, y, z, bits]: [u8; 4]) -> Option<LaunchAttributes> {
+    (bits & !(COOPERATIVE | NON_PORTABLE | TENSOR_MAPS) == 0).then_some(LaunchAttributes {
+        cluster: [x, y, z],
+        cooperative: bits & COOPERATIVE != 0,
+        non_portable: bits & NON_PORTABLE != 0,
+        tensor_maps: bits & TENSOR_MAPS != 0,
+    })
 }
 
 fn write_body(op: &Op, out: &mut Vec<u8>) {
@@ -45,7 +84,7 @@ fn write_body(op: &Op, out: &mut Vec<u8>) {
         Op::Alloc { address, bytes } | Op::CopyOut { address, bytes } => {
             put(out, &[address, bytes]);
         }
-        Op::Free { address } => put(out, &[address]),
+        Op::Free { address } | Op::TensorMap { address } => put(out, &[address]),
         Op::CopyIn {
             address,
             bytes,
@@ -72,6 +111,7 @@ fn write_body(op: &Op, out: &mut Vec<u8>) {
             let (module, function) = (launch.module, launch.function);
             let words = [module, function, gx, gy, gz, bx, by, bz, launch.shared];
             put_words(out, &words);
+            out.extend_from_slice(&attribute_bytes(launch.attributes));
         }
         Op::Event { event, timed } => {
             put_words(out, &[event]);
@@ -90,10 +130,10 @@ pub(crate) fn read_descriptor(bytes: &[u8]) -> Result<(Op, u16, u32), &'static s
     const SHORT: &str = "descriptor too short";
     let mut fields = Fields(bytes);
     let kind = fields.u8().ok_or(SHORT)?;
-    let _flags = fields.u8().ok_or(SHORT)?;
+    let flags = fields.u8().ok_or(SHORT)?;
     let stream = fields.u16().ok_or(SHORT)?;
     let payload = fields.u32().ok_or(SHORT)?;
-    let op = read_body(kind, &mut fields).ok_or("unknown op kind")?;
+    let op = read_body(kind, flags, &mut fields).ok_or("unknown op kind")?;
     let inline = match op {
         Op::Launch(launch) => {
             if launch.module >= limits::MODULES || launch.function >= limits::FUNCTIONS {
@@ -109,6 +149,12 @@ pub(crate) fn read_descriptor(bytes: &[u8]) -> Result<(Op, u16, u32), &'static s
         {
             return Err("module slot out of range");
         }
+        Op::TensorMap { address } => {
+            if !address.is_multiple_of(64) {
+                return Err("a tensor map's address is no multiple of 64");
+            }
+            payload as usize == TENSOR_MAP_BYTES
+        }
         Op::Set { width, .. } if !matches!(width, 1 | 2 | 4) => {
             return Err("element width is not 1, 2 or 4");
         }
@@ -121,7 +167,7 @@ pub(crate) fn read_descriptor(bytes: &[u8]) -> Result<(Op, u16, u32), &'static s
     }
 }
 
-fn read_body(kind: u8, fields: &mut Fields<'_>) -> Option<Op> {
+fn read_body(kind: u8, flags: u8, fields: &mut Fields<'_>) -> Option<Op> {
     Some(match kind {
         1 => Op::Alloc {
             address: fields.u64()?,
@@ -163,6 +209,10 @@ fn read_body(kind: u8, fields: &mut Fields<'_>) -> Option<Op> {
             grid: [fields.u32()?, fields.u32()?, fields.u32()?],
             block: [fields.u32()?, fields.u32()?, fields.u32()?],
             shared: fields.u32()?,
+            attributes: match flags & ATTRIBUTES {
+                0 => LaunchAttributes::default(),
+                _ => read_attributes(fields.array()?)?,
+            },
         }),
         10 => Op::Event {
             event: fields.u32()?,
@@ -172,6 +222,83 @@ fn read_body(kind: u8, fields: &mut Fields<'_>) -> Option<Op> {
         12 => Op::Symbols {
             slot: fields.u32()?,
         },
+        13 => Op::TensorMap {
+            address: fields.u64()?,
+        },
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(attributes: LaunchAttributes) -> Op {
+        Op::Launch(Launch {
+            module: 1,
+            function: 2,
+            grid: [6, 4, 2],
+            block: [128, 1, 1],
+            shared: 9,
+            attributes,
+        })
+    }
+
+    fn written(op: &Op, payload: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write_descriptor(op, 5, payload, &mut bytes);
+        assert_eq!(bytes.len(), DESCRIPTOR_BYTES);
+        bytes
+    }
+
+    #[test]
+    fn a_launch_keeps_its_attributes_and_a_plain_one_its_bytes() {
+        let some = LaunchAttributes {
+            cluster: [2, 4, 1],
+            cooperative: true,
+            non_portable: true,
+            tensor_maps: true,
+        };
+        let each = [
+            some,
+            LaunchAttributes {
+                cluster: [0; 3],
+                ..some
+            },
+            LaunchAttributes {
+                tensor_maps: true,
+                ..LaunchAttributes::default()
+            },
+        ];
+        for attributes in each {
+            let op = launch(attributes);
+            let bytes = written(&op, 128);
+            assert_eq!(bytes[1], 1);
+            assert_eq!(read_descriptor(&bytes), Ok((op, 5, 128)));
+        }
+        assert_eq!(written(&launch(some), 0)[44..], [2, 4, 1, 7]);
+        // A plain one is as in builds before, whose other bytes behind it meant nothing.
+        let plain = launch(LaunchAttributes::default());
+        let mut bytes = written(&plain, 0);
+        assert_eq!((bytes[1], &bytes[44..]), (0, &[0; 4][..]));
+        bytes[44..].copy_from_slice(&[9; 4]);
+        assert_eq!(read_descriptor(&bytes), Ok((plain, 5, 0)));
+    }
+
+    #[test]
+    fn an_unknown_attribute_is_refused() {
+        let mut bytes = written(&launch(LaunchAttributes::default()), 0);
+        bytes[1] = 1;
+        bytes[47] = 8;
+        assert!(read_descriptor(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_tensor_map_has_a_recipe_and_an_aligned_place() {
+        let op = Op::TensorMap { address: 1 << 44 };
+        assert_eq!(read_descriptor(&written(&op, 128)), Ok((op, 5, 128)));
+        assert!(read_descriptor(&written(&op, 127)).is_err());
+        let askew = Op::TensorMap { address: 32 };
+        assert!(read_descriptor(&written(&askew, 128)).is_err());
+    }
 }

@@ -1,7 +1,7 @@
 //! The fingerprint of a function, and from it the kernel key of a launch.
 
 use crate::id::{KernelKey, ModuleHash};
-use crate::launch_path::op::Dim;
+use crate::launch_path::op::{Dim, Launch};
 
 /// Fingerprint of (module hash, function name): computed once per function, extended by each
 /// launch's dimensions to its kernel key without touching memory.
@@ -18,6 +18,19 @@ impl FunctionFingerprint {
         let mut first = [0; 8];
         first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
         Self(u64::from_le_bytes(first))
+    }
+
+    /// The key of a launch with its attributes. A cluster makes another kernel of it for the device, and so
+    /// does waiting for the whole grid; without either it is [`Self::key`].
+    #[must_use]
+    pub fn launch_key(self, launch: &Launch) -> KernelKey {
+        let [x, y, z] = launch.attributes.cluster.map(u64::from);
+        let attributes = x | y << 8 | z << 16 | u64::from(launch.attributes.cooperative) << 24;
+        let key = self.key(launch.grid, launch.block, launch.shared);
+        match attributes {
+            0 => key,
+            _ => KernelKey(mix(key.0 ^ attributes)),
+        }
     }
 
     /// The key of a launch: SplitMix64 over the fingerprint and, one after the other, grid x, y,

@@ -10,5 +10,6 @@ pub(crate) mod intent;
 pub(crate) mod op;
 pub(crate) mod ops;
 pub(crate) mod session_data;
+pub(crate) mod tensor_map;
 pub(crate) mod texture;
 pub(crate) mod times;

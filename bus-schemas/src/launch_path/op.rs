@@ -18,6 +18,21 @@ pub struct Launch {
     pub block: Dim,
     /// Dynamic shared bytes.
     pub shared: u32,
+    /// Attributes beyond the shape.
+    pub attributes: LaunchAttributes,
+}
+
+/// Attributes of a launch beyond its shape; the default is a plain launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LaunchAttributes {
+    /// Blocks of a cluster: x, y, z. All 0 where the launch names none; then the kernel's image says.
+    pub cluster: [u8; 3],
+    /// All blocks of the grid run at a time, and may wait for one another.
+    pub cooperative: bool,
+    /// The cluster may have more blocks than every device of the architecture takes.
+    pub non_portable: bool,
+    /// Recipes of tensor maps stand among the parameters, in place of the maps: see [`crate::TensorMap`].
+    pub tensor_maps: bool,
 }
 
 /// One unit of a session's program order.
@@ -96,6 +111,11 @@ pub enum Op {
     },
     /// Answered by a result once every earlier op is done.
     Sync,
+    /// Writes the tensor map of the payload's recipe, 128 bytes as the device's driver encodes it.
+    TensorMap {
+        /// Destination, a multiple of 64.
+        address: u64,
+    },
     /// Answered by the addresses of a module's variables: a [`crate::Symbol`] for each name in
     /// `.global` or `.const` space, in the order in which the image first names them.
     Symbols {
@@ -111,7 +131,7 @@ pub struct OpRef<'a> {
     pub op: Op,
     /// The session's stream number; 0 is the default stream.
     pub stream: u16,
-    /// Parameters of a launch, bytes of an inline copy; else empty.
+    /// Parameters of a launch, bytes of an inline copy, a tensor map's recipe; else empty.
     pub payload: &'a [u8],
 }
 

@@ -53,6 +53,7 @@ fn properties() -> DeviceProperties {
         answers_offers: false,
         answers_ipc: false,
         machine_code: false,
+        launch_attributes: false,
         sm_shared: 164 << 10,
         block_registers: 65_536,
         sm_registers: 65_536,

@@ -197,6 +197,7 @@ pub(crate) fn ops() -> Vec<(Op, u16, Vec<u8>)> {
         grid: [8, 1, 1],
         block: [128, 1, 1],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     });
     let (event, timed) = (9, false);
     let bytes = 4096;

@@ -23,6 +23,7 @@ fn burst(outbox: &mut Outbox, actions: &mut Vec<Action>, function: FunctionFinge
             grid: [black_box(64), 1, 1],
             block: [128, 1, 1],
             shared: 0,
+            attributes: bus_schemas::LaunchAttributes::default(),
         };
         let key = function.key(launch.grid, launch.block, launch.shared);
         outbox

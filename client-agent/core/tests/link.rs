@@ -217,6 +217,7 @@ impl World {
                     grid: [1; 3],
                     block: [32, 1, 1],
                     shared: 0,
+                    attributes: bus_schemas::LaunchAttributes::default(),
                 };
                 self.push(Op::Launch(launch), &[1, 2, 3, 4], key);
             }

@@ -85,12 +85,23 @@ impl Properties {
             capability: major * 10 + minor,
             newer: self.is_cpu(),
             code: self.device.machine_code,
+            grids: self.device.launch_attributes,
         }
     }
 
     /// Whether its sessions may use memory of one another.
     pub(crate) fn shares_memory(&self) -> bool {
         self.device.answers_ipc
+    }
+
+    /// True where launches may have attributes, and programs tensor maps.
+    pub(crate) fn takes_launch_attributes(&self) -> bool {
+        self.device.launch_attributes
+    }
+
+    /// True where blocks run in clusters.
+    pub(crate) fn takes_clusters(&self) -> bool {
+        self.device.launch_attributes && self.device.compute.0 >= 9
     }
 
     /// Whether its worker computes with a processor, by our own compiler.
@@ -155,6 +166,8 @@ impl Properties {
             102 => i32::from(self.reserves),
             // Memory and events of other processes: names of memory as files, events.
             103 | 125 => i32::from(device.answers_ipc),
+            // Clusters of blocks, tensor maps.
+            120 | 127 => i32::from(self.takes_clusters()),
             // Everything else there is: no.
             17..=161 => 0,
             _ => return None,

@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::host;
 use crate::process::holder;
 use crate::status::Result;
+use crate::tensor_map;
 use crate::work;
 
 /// The device that holds an address, else the current one, which will say that it does not.
@@ -39,7 +40,8 @@ pub(crate) unsafe fn to_device(to: u64, from: *const c_void, count: usize) -> Re
     }
     // SAFETY: the source is of so many bytes, and they are read before the caller goes on.
     let from = unsafe { Bytes::at(from, count)? };
-    work::submit_at(device, to, |session| session.copy_in(to, from))
+    work::submit_at(device, to, |session| session.copy_in(to, from))?;
+    tensor_map::copied(device, to, from)
 }
 
 /// Copies from a device, or from pinned memory that is named instead, to the program.

@@ -10,7 +10,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bus_schemas::Dim;
+use bus_schemas::{Dim, LaunchAttributes};
+use client_session::LaunchOn;
 
 use crate::abi::{Call, Handle, List};
 use crate::device::Device;
@@ -18,6 +19,7 @@ use crate::host::translated;
 use crate::module::Kernel;
 use crate::settings::is_blocking;
 use crate::status::{Result, Status};
+use crate::tensor_map;
 use crate::work::submit;
 
 /// Grid, block and dynamic shared bytes, as CUDA's structures have them side by side.
@@ -27,6 +29,13 @@ pub(crate) struct Shape {
     pub(crate) grid: Dim,
     pub(crate) block: Dim,
     pub(crate) shared: u32,
+}
+
+/// A shape with attributes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) shape: Shape,
+    pub(crate) attributes: LaunchAttributes,
 }
 
 /// Pointers to parameters, or the pairs of an extra list.
@@ -85,16 +94,11 @@ thread_local! {
 }
 
 /// Launches a kernel.
-pub(crate) fn launch(
-    device: &Device,
-    shape: Shape,
-    stream: u16,
-    arguments: Arguments<'_>,
-) -> Result {
+pub(crate) fn launch(device: &Device, how: How, stream: u16, arguments: Arguments<'_>) -> Result {
     let run = |kernel: &Kernel| {
         let with = |block: &mut Vec<u8>| {
             arguments.pack(kernel, block)?;
-            start(device, kernel, shape, stream, block)
+            start(device, kernel, how, stream, block)
         };
         let launched = BLOCK.try_with(|block| match block.try_borrow_mut() {
             Ok(mut block) => with(&mut block),
@@ -110,26 +114,25 @@ pub(crate) fn launch(
 pub(crate) fn start(
     device: &Device,
     kernel: &Kernel,
-    shape: Shape,
+    how: How,
     stream: u16,
     params: &[u8],
 ) -> Result {
     let function = kernel.on(device)?;
     crate::stats::launched();
+    let shape = how.shape;
     if i64::from(shape.shared) > i64::from(kernel.dynamic.load(Ordering::Relaxed)) {
         return Err(Status::INVALID_VALUE);
     }
     let params = &*translated(device, &kernel.entry().params, params)?;
-    let submitted = submit(device, |session| {
-        session.launch_on(
-            stream,
-            function,
-            shape.grid,
-            shape.block,
-            shape.shared,
-            params,
-        )
-    });
+    let on = LaunchOn {
+        stream,
+        grid: shape.grid,
+        block: shape.block,
+        shared: shape.shared,
+        attributes: attributes(device, kernel, how.attributes, params),
+    };
+    let submitted = submit(device, |session| session.launch_on(function, &on, params));
     submitted.map_err(|status| match status {
         // A shape that no device has. The runtime hands on this error, and its programs know it by a code of
         // the runtime's.
@@ -139,6 +142,23 @@ pub(crate) fn start(
     match is_blocking() {
         true => crate::work::sync(device),
         false => Ok(()),
+    }
+}
+
+/// The attributes of a launch, with what the kernel and its parameters add; none on a device that takes none.
+fn attributes(
+    device: &Device,
+    kernel: &Kernel,
+    named: LaunchAttributes,
+    params: &[u8],
+) -> LaunchAttributes {
+    match device.properties.takes_launch_attributes() {
+        true => LaunchAttributes {
+            non_portable: kernel.non_portable.load(Ordering::Relaxed),
+            tensor_maps: tensor_map::stands_in(params),
+            ..named
+        },
+        false => LaunchAttributes::default(),
     }
 }
 

@@ -26,7 +26,7 @@ mod wait;
 pub use channel::{Answer, Reading, SessionChannel};
 pub use driver::Driver;
 pub use error::{ClientError, Result, refused};
-pub use module::{Function, Images, Module};
+pub use module::{Function, Images, LaunchOn, Module};
 pub use name::{bus_id, gpu_uuid, uuid_text};
 pub use observer::{Observer, Unobserved};
 pub use open::{Opening, open};

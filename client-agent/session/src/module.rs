@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bus_schemas::{
-    Code, Dim, Failure, FunctionFingerprint, Incarnation, KernelKey, Launch, ModuleHash,
+    Code, Dim, Failure, FunctionFingerprint, Incarnation, KernelKey, Launch, LaunchAttributes,
+    ModuleHash,
 };
 
 use crate::error::{Result, refused};
@@ -117,6 +118,21 @@ impl Module {
     }
 }
 
+/// How a kernel is launched.
+#[derive(Debug, Clone, Copy)]
+pub struct LaunchOn {
+    /// The session's stream number; 0 is the default stream.
+    pub stream: u16,
+    /// Blocks.
+    pub grid: Dim,
+    /// Threads of a block.
+    pub block: Dim,
+    /// Dynamic shared bytes.
+    pub shared: u32,
+    /// Attributes beyond the shape. Only a device with `launch_attributes` takes any.
+    pub attributes: LaunchAttributes,
+}
+
 impl Function {
     /// Bytes of the parameter block a launch takes.
     #[must_use]
@@ -127,13 +143,14 @@ impl Function {
     /// The launch and its key, checked as CUDA does: a wrong shape is this call's error, not the
     /// session's.
     #[inline]
-    pub(crate) fn launch(
-        &self,
-        grid: Dim,
-        block: Dim,
-        shared: u32,
-        params: &[u8],
-    ) -> Result<(Launch, KernelKey)> {
+    pub(crate) fn launch(&self, on: &LaunchOn, params: &[u8]) -> Result<(Launch, KernelKey)> {
+        let LaunchOn {
+            grid,
+            block,
+            shared,
+            attributes,
+            ..
+        } = *on;
         let in_range =
             |dim: Dim, most: Dim| (0..3).all(|axis| (1..=most[axis]).contains(&dim[axis]));
         let fits = in_range(grid, GRID)
@@ -151,8 +168,9 @@ impl Function {
             grid,
             block,
             shared,
+            attributes,
         };
-        Ok((launch, self.fingerprint.key(grid, block, shared)))
+        Ok((launch, self.fingerprint.launch_key(&launch)))
     }
 
     #[cold]

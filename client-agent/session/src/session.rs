@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bus_schemas::{Code, Dim, Failure, KernelKey, Op, OpNumber, Opened, SessionId, limits};
+use bus_schemas::{
+    Code, Dim, Failure, KernelKey, LaunchAttributes, Op, OpNumber, Opened, SessionId,
+    TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, limits,
+};
 
 use crate::channel::{Reading, SessionChannel};
 use crate::error::{ClientError, Result, refused};
-use crate::module::{Function, Images};
+use crate::module::{Function, Images, LaunchOn};
 use slots::Slots;
 
 /// Copies to the device of at most this many bytes travel within batches, in parts.
@@ -216,26 +219,41 @@ impl Session {
         shared: u32,
         params: &[u8],
     ) -> Result<()> {
-        self.launch_on(0, function, grid, block, shared, params)
+        let on = LaunchOn {
+            stream: 0,
+            grid,
+            block,
+            shared,
+            attributes: LaunchAttributes::default(),
+        };
+        self.launch_on(function, &on, params)
     }
 
-    /// As [`Session::launch`], on a stream.
+    /// As [`Session::launch`], on a stream, with attributes.
     ///
     /// # Errors
     /// As [`Session::launch`].
     #[inline]
-    pub fn launch_on(
-        &self,
-        stream: u16,
-        function: &Function,
-        grid: Dim,
-        block: Dim,
-        shared: u32,
-        params: &[u8],
-    ) -> Result<()> {
-        let (launch, key) = function.launch(grid, block, shared, params)?;
+    pub fn launch_on(&self, function: &Function, on: &LaunchOn, params: &[u8]) -> Result<()> {
+        let (launch, key) = function.launch(on, params)?;
         self.channel
-            .push(&Op::Launch(launch), stream, params, key)?;
+            .push(&Op::Launch(launch), on.stream, params, key)?;
+        Ok(())
+    }
+
+    /// Writes the tensor map of a recipe to device memory, as the device's driver encodes it. Only a device
+    /// with `launch_attributes` does.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] for a place that is not one allocation's or no multiple of 64; else the session's.
+    pub fn put_tensor_map(&self, to: u64, recipe: &[u8; TENSOR_MAP_BYTES]) -> Result<()> {
+        self.channel.check(to, TENSOR_MAP_BYTES as u64)?;
+        if !to.is_multiple_of(TENSOR_MAP_ALIGNMENT as u64) {
+            let detail = format!("{to:#x} is no multiple of {TENSOR_MAP_ALIGNMENT}");
+            return Err(refused(Code::BadAddress, detail));
+        }
+        let op = Op::TensorMap { address: to };
+        self.channel.push(&op, 0, recipe, KernelKey(0))?;
         Ok(())
     }
 

@@ -90,6 +90,7 @@ fn handing_on_a_slice_of_launches_allocates_nothing() {
             grid: [1; 3],
             block: [1; 3],
             shared: 0,
+            attributes: bus_schemas::LaunchAttributes::default(),
         })
     };
     let slices: Vec<_> = (0..100)

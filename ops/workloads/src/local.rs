@@ -299,6 +299,7 @@ impl<D: Device> Gpu for Local<D> {
             grid,
             block,
             shared,
+            attributes: bus_schemas::LaunchAttributes::default(),
         };
         self.push(&Op::Launch(launch), params).map(drop)
     }

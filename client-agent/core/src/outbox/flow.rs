@@ -1,5 +1,7 @@
 //! An outbox's handling of events: credit, acknowledgements, results, epochs.
 
+use bus_schemas::TENSOR_MAP_BYTES;
+
 use super::*;
 
 /// Nothing was heard from the session's worker, or from the leader it knows, for so long: another
@@ -30,6 +32,12 @@ impl Outbox {
                 if slot >= limits::MODULES =>
             {
                 return Err("module slot out of range");
+            }
+            Op::TensorMap { address } => {
+                if !address.is_multiple_of(64) {
+                    return Err("a tensor map's address is no multiple of 64");
+                }
+                payload.len() == TENSOR_MAP_BYTES
             }
             Op::Set { width, .. } if !matches!(width, 1 | 2 | 4) => {
                 return Err("element width is not 1, 2 or 4");

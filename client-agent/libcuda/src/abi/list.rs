@@ -23,6 +23,14 @@ impl<'a> Count<'a> {
         self.number
     }
 
+    /// So many fewer items, down to none.
+    pub(crate) fn less(self, fewer: usize) -> Self {
+        Self {
+            number: self.number.saturating_sub(fewer),
+            ..self
+        }
+    }
+
     /// Of so many bytes, how many items of `size` bytes; `None` where a part would be left.
     pub(crate) fn divided(self, size: usize) -> Option<Self> {
         let number = self

@@ -28,7 +28,7 @@ fn label(work: &Work) -> String {
     match work {
         Work::Kernel(launch) => {
             let name = launch.kernel.with(|kernel| kernel.entry().name.clone());
-            let (name, shape) = (name.unwrap_or("a kernel".into()), &launch.shape);
+            let (name, shape) = (name.unwrap_or("a kernel".into()), &launch.how.shape);
             format!("{name}, grid {:?}, block {:?}", shape.grid, shape.block)
         }
         Work::Copy(_) => "copy".into(),

@@ -29,6 +29,7 @@ mod object;
 mod options;
 mod pool;
 mod stream;
+mod tensor_map;
 mod texture;
 
 pub(crate) use advice::*;
@@ -54,4 +55,5 @@ pub(crate) use node::*;
 pub(crate) use object::*;
 pub(crate) use pool::*;
 pub(crate) use stream::*;
+pub(crate) use tensor_map::*;
 pub(crate) use texture::*;

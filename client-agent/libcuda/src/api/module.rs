@@ -44,7 +44,10 @@ fn contained<'a>(
         entry => entry.map(|entry| Source::Packed(pack(entry))),
     };
     match code {
-        Some(code) => Ok(Source::Code(pack(code), text.ok().map(Box::new))),
+        Some(code) => {
+            let text = text.ok().filter(|_| !target.grids);
+            Ok(Source::Code(pack(code), text.map(Box::new)))
+        }
         None => text,
     }
 }

@@ -9,6 +9,7 @@ pub(crate) const CPU: Target = Target {
     capability: 80,
     newer: true,
     code: false,
+    grids: false,
 };
 
 /// A GPU of this capability.
@@ -17,6 +18,7 @@ pub(crate) fn gpu(capability: u32) -> Target {
         capability,
         newer: false,
         code: true,
+        grids: false,
     }
 }
 

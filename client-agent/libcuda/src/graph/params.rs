@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::copy3d::Copy3D;
 use crate::event::Event;
 use crate::fill::Fill;
-use crate::launch::{Arguments, Callee, Parameters, Shape};
+use crate::launch::{Arguments, Callee, How, Parameters, Shape};
 use crate::module::Kernel;
 use crate::status::{Result, Status};
 
@@ -150,7 +150,8 @@ union ByKind<'a> {
 impl Params for KernelParams<'_> {
     fn work(&self) -> Result<Work> {
         let arguments = Arguments::new(self.function, self.pointers, self.extra);
-        Ok(Work::Kernel(Launch::new(self.shape, arguments)?))
+        let how = How::plain(self.shape);
+        Ok(Work::Kernel(Launch::new(how, arguments)?))
     }
 }
 
@@ -162,7 +163,7 @@ impl Shown for ShownKernel {
         };
         Ok(Self {
             function: launch.kernel,
-            shape: launch.shape,
+            shape: launch.how.shape,
             pointers: launch.pointers.as_ptr().cast(),
             extra: std::ptr::null(),
         })

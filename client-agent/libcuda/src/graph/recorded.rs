@@ -8,7 +8,7 @@ use crate::copy3d::Copy3D;
 use crate::event::Event;
 use crate::fill::Fill;
 use crate::handle::{Object, table};
-use crate::launch::Shape;
+use crate::launch::How;
 use crate::lock::lock;
 use crate::module::Kernel;
 use crate::status::{Result, Status};
@@ -32,7 +32,7 @@ pub(crate) enum Work {
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) kernel: Handle<Kernel>,
-    pub(crate) shape: Shape,
+    pub(crate) how: How,
     pub(super) params: Arc<[u8]>,
     /// Addresses of the parameters there.
     pub(crate) pointers: Arc<[usize]>,

@@ -6,14 +6,14 @@ use super::recorded::{Launch, Work};
 use crate::abi::Handle;
 use crate::copy3d::Copy3D;
 use crate::device::Device;
-use crate::launch::{Arguments, Shape, start};
+use crate::launch::{Arguments, How, start};
 use crate::status::Result;
 use crate::stream::Stream;
 use crate::work;
 
 impl Launch {
     /// A launch whose parameters are taken now.
-    pub(crate) fn new(shape: Shape, arguments: Arguments<'_>) -> Result<Self> {
+    pub(crate) fn new(how: How, arguments: Arguments<'_>) -> Result<Self> {
         let (block, of) = arguments.packed()?;
         let params: Arc<[u8]> = block.into();
         let base = params.as_ptr() as usize;
@@ -21,7 +21,7 @@ impl Launch {
         let pointers = each.iter().map(|param| base + param.offset as usize);
         Ok(Self {
             kernel: arguments.kernel(),
-            shape,
+            how,
             pointers: pointers.collect(),
             params,
         })
@@ -47,7 +47,7 @@ impl Work {
     pub(super) fn run(&self, device: &Device, stream: Handle<Stream>, number: u16) -> Result {
         match self {
             Self::Kernel(launch) => {
-                let run = |kernel: &_| start(device, kernel, launch.shape, number, &launch.params);
+                let run = |kernel: &_| start(device, kernel, launch.how, number, &launch.params);
                 launch.kernel.with(run)?
             }
             Self::Copy(copy) => copy.run(),

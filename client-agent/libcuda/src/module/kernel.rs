@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::ffi::CString;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use client_session::Function;
@@ -47,6 +47,8 @@ pub(crate) struct Kernel {
     functions: Box<[OnceLock<Function>]>,
     /// Most dynamic shared bytes, as the program set it.
     pub(crate) dynamic: AtomicI32,
+    /// Clusters may have more blocks than every device of the architecture takes, as the program set it.
+    pub(crate) non_portable: AtomicBool,
     registers: u32,
 }
 
@@ -67,6 +69,7 @@ impl Kernel {
             name,
             functions: (0..devices).map(|_| OnceLock::new()).collect(),
             dynamic: AtomicI32::new(SHARED),
+            non_portable: AtomicBool::new(false),
             registers,
         }
     }
@@ -107,7 +110,17 @@ impl Kernel {
             name: self.name.clone(),
             functions: functions.collect(),
             dynamic: AtomicI32::new(SHARED),
+            non_portable: AtomicBool::new(false),
             registers: self.registers,
+        }
+    }
+
+    /// Most blocks of a cluster: 8 wherever there are clusters, 16 where the program allows what not every
+    /// device takes.
+    pub(crate) fn cluster_limit(&self) -> i32 {
+        match self.non_portable.load(Ordering::Relaxed) {
+            true => 16,
+            false => 8,
         }
     }
 
@@ -165,7 +178,7 @@ impl Kernel {
             6 => compute.0 * 10 + compute.1,
             8 => self.dynamic.load(Ordering::Relaxed),
             9 => -1,
-            14 => 0,
+            14 => i32::from(self.non_portable.load(Ordering::Relaxed)),
             _ => return Err(Status::INVALID_VALUE),
         })
     }
@@ -180,8 +193,12 @@ impl Kernel {
                 self.dynamic.store(value, Ordering::Relaxed);
                 Ok(())
             }
+            14 => {
+                self.non_portable.store(value != 0, Ordering::Relaxed);
+                Ok(())
+            }
             // Hints.
-            9..=15 => Ok(()),
+            9..=13 | 15 => Ok(()),
             _ => Err(Status::INVALID_VALUE),
         }
     }

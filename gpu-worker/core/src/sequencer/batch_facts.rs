@@ -43,6 +43,7 @@ impl BatchFacts {
                 | Op::LoadModule { .. }
                 | Op::UnloadModule { .. }
                 | Op::Launch(_)
+                | Op::TensorMap { .. }
                 | Op::Event { .. } => {}
             }
         }

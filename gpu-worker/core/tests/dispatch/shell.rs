@@ -110,6 +110,7 @@ pub(crate) fn launch(module: u32, function: u32) -> Op {
         grid: [1; 3],
         block: [1; 3],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     })
 }
 

@@ -88,6 +88,7 @@ fn variables(device: &mut dyn Device, program: &mut TestProgram, hash: ModuleHas
         grid: [1; 3],
         block: [1; 3],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     });
     let slice = program.slice(&[
         read(&rows[0]),

@@ -50,6 +50,7 @@ pub(crate) fn launch(function: u32, threads: u32) -> Op {
         grid,
         block: [64, 1, 1],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     })
 }
 

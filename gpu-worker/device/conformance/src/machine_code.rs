@@ -49,6 +49,7 @@ pub(super) fn runs_or_is_refused(device: &mut dyn Device, program: &mut TestProg
         grid: [1; 3],
         block: [1; 3],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     });
     let slice = program.slice(&[
         alloc(address, 64),

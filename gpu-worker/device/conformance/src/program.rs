@@ -119,6 +119,7 @@ pub fn flat_launch(function: u32, blocks: u32, threads: u32) -> Op {
         grid: [blocks, 1, 1],
         block: [threads, 1, 1],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     })
 }
 

@@ -177,6 +177,7 @@ fn touched(device: &mut dyn Device, program: &mut TestProgram, counter: u64) -> 
         grid: [1; 3],
         block: [1; 3],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     });
     let done = run(device, program, &[(touch, &[]), copy_out(counter, 8)]);
     read(&done, 0)

@@ -124,6 +124,7 @@ fn round(mib: u64, domain: Option<SharingDomain>) -> Result<(), Box<dyn Error>> 
         grid: [(mib << 2) as u32, 1, 1],
         block: [256, 1, 1],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     });
     let times = (0..LAUNCHES).map(|_| {
         let slice = program.slice(&[(launch, &address.to_le_bytes())]);

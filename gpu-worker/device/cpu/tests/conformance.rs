@@ -45,6 +45,7 @@ fn launch(function: u32) -> bus_schemas::Op {
         grid: [1; 3],
         block: [32, 1, 1],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     })
 }
 

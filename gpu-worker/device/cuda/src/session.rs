@@ -5,6 +5,7 @@ mod exports;
 mod flight;
 mod ops;
 mod swapping;
+mod tensor_maps;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -30,6 +30,7 @@ fn batch_bytes() -> usize {
         grid: [1; 3],
         block: [1; 3],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     };
     let mut descriptors = Vec::new();
     for _ in 0..BATCH {

@@ -88,6 +88,7 @@ impl ModelProgram {
                     grid,
                     block,
                     shared: 0,
+                    attributes: bus_schemas::LaunchAttributes::default(),
                 };
                 (Op::Launch(launch), stream, vec![fill; 16])
             }

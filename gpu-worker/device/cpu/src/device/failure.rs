@@ -32,6 +32,12 @@ pub(super) fn fault_failure(fault: &Fault) -> Failure {
     Failure::new(code, fault.to_string())
 }
 
+/// Refuses what only GPUs from Hopper on run.
+pub(super) fn hopper() -> Failure {
+    let detail = "clusters and tensor maps run on GPUs of compute capability 9.0 and later, not on a CPU worker";
+    Failure::new(Code::BadLaunch, detail)
+}
+
 pub(super) fn launch_failure(error: LaunchError) -> Failure {
     let code = match &error {
         LaunchError::UnknownEntry(_) => Code::UnknownFunction,

@@ -3,7 +3,7 @@
 //! Programs launch the same kernel again and again. So what a launch is made of goes from one to
 //! the next that is like it, and the clock is read once for all of them.
 
-use super::failure::{fault_failure, launch_failure};
+use super::failure::{fault_failure, hopper, launch_failure};
 use super::launched::{Launched, Streak};
 use super::session::{Progressing, Run, Session, Step, nanos};
 use crate::engine::{Grid, Progress};
@@ -167,9 +167,12 @@ impl Session {
         };
         let key = match self.last {
             Some((last, key)) if last == *launch => key,
-            _ => fingerprint.key(launch.grid, launch.block, launch.shared),
+            _ => fingerprint.launch_key(launch),
         };
         self.last = Some((*launch, key));
+        if launch.attributes.cluster != [0; 3] || launch.attributes.tensor_maps {
+            return Err(hopper());
+        }
         let grid = Grid {
             grid: launch.grid,
             block: launch.block,

@@ -43,6 +43,7 @@ pub(super) fn of(threads: usize, memory: u64) -> DeviceProperties {
         answers_offers: false,
         answers_ipc: false,
         machine_code: false,
+        launch_attributes: false,
         sm_shared: SHARED_LIMIT as u32,
         block_registers: REGISTERS,
         sm_registers: REGISTERS,

@@ -1,7 +1,7 @@
 //! One session: its memory, its modules, its slices and the launch it is in.
 
 use super::exports::Exports;
-use super::failure::memory_failure;
+use super::failure::{hopper, memory_failure};
 use super::launched::{Launched, Streak};
 use super::sharing::{Guest, Shares, Sharing};
 use super::{Cache, Prepared};
@@ -325,6 +325,7 @@ impl Session {
                 moved = self.unload(run, progress, slot)?;
             }
             Op::Launch(launch) => return self.launch(run, progress, &launch, op.payload),
+            Op::TensorMap { .. } => return Err(hopper()),
             Op::Symbols { slot } => progress.out = self.symbols(slot)?[..].into(),
             Op::Event { event, timed: true } => {
                 let ns = nanos(run.began.elapsed());

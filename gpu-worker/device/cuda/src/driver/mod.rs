@@ -8,6 +8,7 @@
 
 mod module;
 mod stream;
+mod tensor_map;
 
 use std::ffi::CStr;
 use std::ptr;
@@ -17,6 +18,7 @@ use cudarc::driver::sys::{self, CUresult};
 
 pub(crate) use module::{Function, Module, link};
 pub(crate) use stream::{Event, Pinned, Stream};
+pub(crate) use tensor_map::encode;
 
 /// The error of a call, with its name in CUDA and what was attempted.
 pub(crate) fn failure(result: CUresult, what: &str) -> Failure {

@@ -136,6 +136,15 @@ impl Function {
         bytes
     }
 
+    /// Allows clusters of more blocks than every device of the architecture takes.
+    pub(crate) fn allow_large_clusters(self) -> Result<(), Failure> {
+        use sys::CUfunction_attribute as Attribute;
+        let which = Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+        // SAFETY: plain values.
+        let result = unsafe { sys::cuFuncSetAttribute(self.0, which, 1) };
+        check(result, "large clusters")
+    }
+
     /// Allows dynamic shared memory beyond the 48 KiB every launch may have.
     pub(crate) fn allow_shared(self, bytes: u32) -> Result<(), Failure> {
         use sys::CUfunction_attribute as Attribute;

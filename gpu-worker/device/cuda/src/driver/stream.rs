@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use bus_schemas::{Dim, Failure};
+use bus_schemas::{Failure, Launch, LaunchAttributes};
 use cudarc::driver::sys::{self, CUresult};
 
 use super::module::Function;
@@ -98,9 +98,7 @@ impl Stream {
     pub(crate) fn launch(
         &self,
         function: Function,
-        grid: Dim,
-        block: Dim,
-        shared: u32,
+        launch: &Launch,
         params: &[u8],
     ) -> Result<(), Failure> {
         let mut size = params.len();
@@ -111,17 +109,44 @@ impl Stream {
             (&raw mut size).cast(),
             ptr::without_provenance_mut(sys::CU_LAUNCH_PARAM_END_AS_INT as _),
         ];
-        let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
-        // SAFETY: the driver copies the parameters during the call; their length was checked
-        // against the function's.
-        let result = unsafe {
-            let none = ptr::null_mut();
-            let extra = extra.as_mut_ptr();
-            sys::cuLaunchKernel(
-                function.0, gx, gy, gz, bx, by, bz, shared, self.0, none, extra,
-            )
+        let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
+        let (none, extra) = (ptr::null_mut(), extra.as_mut_ptr());
+        let (mut attributes, count) = attributes(launch.attributes);
+        if count == 0 {
+            // SAFETY: the driver copies the parameters during the call; their length was checked
+            // against the function's.
+            let result = unsafe {
+                sys::cuLaunchKernel(
+                    function.0,
+                    gx,
+                    gy,
+                    gz,
+                    bx,
+                    by,
+                    bz,
+                    launch.shared,
+                    self.0,
+                    none,
+                    extra,
+                )
+            };
+            return check(result, "launching");
+        }
+        let config = sys::CUlaunchConfig {
+            gridDimX: gx,
+            gridDimY: gy,
+            gridDimZ: gz,
+            blockDimX: bx,
+            blockDimY: by,
+            blockDimZ: bz,
+            sharedMemBytes: launch.shared,
+            hStream: self.0,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: count,
         };
-        check(result, "launching")
+        // SAFETY: as above; the attributes live until the call has returned.
+        let result = unsafe { sys::cuLaunchKernelEx(&raw const config, function.0, none, extra) };
+        check(result, "launching with attributes")
     }
 
     pub(crate) fn record(&self, event: &Event) -> Result<(), Failure> {
@@ -131,6 +156,28 @@ impl Stream {
             "recording an event",
         )
     }
+}
+
+/// A launch's attributes as the driver has them, and how many there are.
+fn attributes(of: LaunchAttributes) -> ([sys::CUlaunchAttribute; 2], u32) {
+    use sys::CUlaunchAttributeID as Id;
+    // SAFETY: a structure of numbers, for which zero is one.
+    let mut all: [sys::CUlaunchAttribute; 2] = unsafe { std::mem::zeroed() };
+    let mut count = 0;
+    let [x, y, z] = of.cluster.map(u32::from);
+    if x > 0 {
+        all[count].id = Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        all[count].value.clusterDim.x = x;
+        all[count].value.clusterDim.y = y.max(1);
+        all[count].value.clusterDim.z = z.max(1);
+        count += 1;
+    }
+    if of.cooperative {
+        all[count].id = Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        all[count].value.cooperative = 1;
+        count += 1;
+    }
+    (all, count as u32)
 }
 
 impl Drop for Stream {

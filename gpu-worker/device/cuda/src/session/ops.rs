@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{Code, Failure, FunctionFingerprint, Launch, ModuleHash, Op, OpNumber, OpRef};
+use bus_schemas::{
+    Code, Failure, FunctionFingerprint, Launch, ModuleHash, Op, OpNumber, OpRef, TENSOR_MAP_BYTES,
+};
 
 use super::flight::Given;
 use super::flight::{Flight, Timed};
-use super::{Loaded, Session, Surroundings};
+use super::{Loaded, Session, Surroundings, tensor_maps};
 use crate::driver::{Event, Module, Pinned};
 
 impl Session {
@@ -64,6 +66,11 @@ impl Session {
                 Ok(())
             }
             Op::Sync => self.answer(number, Given::Nothing, flight),
+            Op::TensorMap { address } => {
+                self.check(address, TENSOR_MAP_BYTES as u64)?;
+                let map = tensor_maps::encoded(self.window, op.payload)?;
+                self.stream.copy_in(address, &map)
+            }
             Op::Symbols { slot } => {
                 let rows = self.symbols(slot)?;
                 self.answer(number, Given::Symbols(rows), flight)
@@ -195,18 +202,25 @@ impl Session {
             // Beside its static bytes fewer than 48 KiB may be more than it has without asking.
             function.allow_shared(launch.shared)?;
         }
+        if launch.attributes.non_portable {
+            function.allow_large_clusters()?;
+        }
         let allowed = allowed.max(launch.shared);
         loaded
             .functions
             .insert(launch.function, (function, allowed));
-        self.stream
-            .launch(function, launch.grid, launch.block, launch.shared, params)?;
+        if launch.attributes.tensor_maps {
+            let params = tensor_maps::in_place(self.window, params)?;
+            self.stream.launch(function, launch, &params)?;
+        } else {
+            self.stream.launch(function, launch, params)?;
+        }
         let end = Event::new()?;
         self.stream.record(&end)?;
         let fingerprint = FunctionFingerprint::new(&loaded.linked.hash, &info.name);
         let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
         flight.launches.push(Timed {
-            key: fingerprint.key(launch.grid, launch.block, launch.shared),
+            key: fingerprint.launch_key(launch),
             sms: blocks.min(u64::from(sms)),
             end,
         });

@@ -30,6 +30,7 @@ fn sizes() -> [usize; 2] {
         grid: [1; 3],
         block: [32, 1, 1],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     };
     let mut descriptors = Vec::new();
     for op in [Op::Launch(launch), Op::Sync] {

@@ -130,5 +130,6 @@ fn launch(kernel: u32) -> Op {
         grid: [1; 3],
         block: [32, 1, 1],
         shared: 0,
+        attributes: bus_schemas::LaunchAttributes::default(),
     })
 }

@@ -1,0 +1,111 @@
+//! Tensor maps. A program gets a recipe in place of what the device's driver would encode, without a wait; the
+//! worker encodes it wherever it comes to the device: among a launch's parameters, or in a small copy.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bus_schemas::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMap};
+
+use crate::current_context::current_device;
+use crate::device::Device;
+use crate::status::{Result, Status, note};
+use crate::work;
+
+/// Copies to the device of at most so many bytes are searched for recipes.
+const SEARCHED: usize = 64 << 10;
+
+/// True once the program has made a recipe: before, nothing is searched.
+static MADE: AtomicBool = AtomicBool::new(false);
+
+/// `CUtensorMap`.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub(crate) struct Encoded(pub(crate) [u8; TENSOR_MAP_BYTES]);
+
+/// A recipe as the program keeps it.
+pub(crate) fn encode(map: &TensorMap) -> Result<Encoded> {
+    if !current_device()?.properties.takes_clusters() {
+        let why = "tensor maps need a worker with a GPU of compute capability 9.0 or later";
+        note(Status::NOT_SUPPORTED, why.to_owned());
+        return Err(Status::NOT_SUPPORTED);
+    }
+    map.check().map_err(|why| {
+        note(Status::INVALID_VALUE, format!("tensor map: {why}"));
+        Status::INVALID_VALUE
+    })?;
+    MADE.store(true, Ordering::Relaxed);
+    Ok(Encoded(map.write()))
+}
+
+/// Gives a recipe another address.
+pub(crate) fn replaced(map: Encoded, address: u64) -> Result<Encoded> {
+    let map = TensorMap::read(&map.0).map_err(|why| {
+        note(Status::INVALID_VALUE, format!("tensor map: {why}"));
+        Status::INVALID_VALUE
+    })?;
+    encode(&TensorMap { address, ..map })
+}
+
+/// Where recipes begin in bytes whose first lies so far behind a multiple of 64.
+fn places(bytes: &[u8], behind: usize) -> impl Iterator<Item = usize> {
+    let first = behind.next_multiple_of(TENSOR_MAP_ALIGNMENT) - behind;
+    let last = bytes.len().saturating_sub(TENSOR_MAP_BYTES - 1);
+    let all = (first..last).step_by(TENSOR_MAP_ALIGNMENT);
+    all.filter(|at| TensorMap::begins(&bytes[*at..]))
+}
+
+/// True where recipes stand among a launch's parameters.
+#[inline]
+pub(crate) fn stands_in(params: &[u8]) -> bool {
+    params.len() >= TENSOR_MAP_BYTES
+        && MADE.load(Ordering::Relaxed)
+        && places(params, 0).next().is_some()
+}
+
+/// Behind a copy to the device: recipes among its bytes become tensor maps there.
+pub(crate) fn copied(device: &Device, to: u64, bytes: &[u8]) -> Result {
+    if !MADE.load(Ordering::Relaxed) || !(TENSOR_MAP_BYTES..=SEARCHED).contains(&bytes.len()) {
+        return Ok(());
+    }
+    for at in places(bytes, (to % TENSOR_MAP_ALIGNMENT as u64) as usize) {
+        let Some(recipe) = bytes[at..].first_chunk::<TENSOR_MAP_BYTES>() else {
+            break;
+        };
+        work::submit(device, |session| {
+            session.put_tensor_map(to + at as u64, recipe)
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::TensorPart;
+
+    use super::*;
+
+    #[test]
+    fn recipes_are_found_where_they_are_aligned_on_the_device() {
+        let map = TensorMap {
+            data_type: 6,
+            rank: 1,
+            interleave: 0,
+            swizzle: 0,
+            l2_promotion: 0,
+            fill: 0,
+            address: 1 << 44,
+            dims: [64, 1, 1, 1, 1],
+            strides: [0; 4],
+            steps: [1; 5],
+            part: TensorPart::Tiled([64, 1, 1, 1, 1]),
+        };
+        let recipe = map.write();
+        let mut bytes = vec![0; 512];
+        bytes[16..144].copy_from_slice(&recipe);
+        bytes[320..448].copy_from_slice(&recipe);
+        let found = |behind| places(&bytes, behind).collect::<Vec<_>>();
+        assert_eq!(found(0), [320]);
+        assert_eq!(found(48), [16]);
+        assert_eq!(places(&bytes[..447], 0).count(), 0);
+        assert_eq!(places(&[], 0).count(), 0);
+    }
+}
