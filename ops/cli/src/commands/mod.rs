@@ -90,7 +90,7 @@ pub fn run(command: &Command, global: &Global) -> Result<ExitCode> {
         Command::Config => config::config(settings, json),
         Command::Submit(args) => submit::submit(args, settings, json),
         Command::Leader(args) => roles::leader(args, settings),
-        Command::Env(args) => run::env(args, settings, json),
+        Command::Env(args) => block_on(run::env(args, settings, json)),
         Command::Run(args) => return block_on(run::run(args, settings, global.verbose > 0)),
         Command::Worker(WorkerArgs {
             command: Some(command),

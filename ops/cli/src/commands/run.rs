@@ -17,9 +17,10 @@ use bus_schemas::{
 };
 
 use crate::admin::Administrator;
+use crate::commands::smi::Connection;
 use crate::completion;
 use crate::credentials::credentials;
-use crate::drop_in::{self, EnvVariable};
+use crate::drop_in::{self, Devices, EnvVariable};
 use crate::exit::{Unreachable, UsageError};
 use crate::local::{LocalCluster, LocalOptions, Scratch};
 use crate::output;
@@ -106,7 +107,11 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
     own_login(&credentials, &tenant)?.save(&own)?;
     let sessions = scratch.path().join("sessions");
     fs::write(&sessions, "").with_context(|| format!("writing {}", sessions.display()))?;
-    let mut variables = variables(settings, &own, &tenant, args.devices, &args.command)?;
+    let devices = Devices {
+        count: args.devices,
+        gpus: are_gpus(&credentials, &tenant, settings).await,
+    };
+    let mut variables = variables(settings, &own, &tenant, devices, &args.command)?;
     variables.push(runtime_tables(settings, args.cuda_runtime));
     if verbose {
         explain(&variables, cluster.as_ref());
@@ -242,11 +247,25 @@ fn own_login(credentials: &Credentials, tenant: &Tenant) -> Result<Credentials> 
     })
 }
 
+/// True if every device that the tenant's sessions may be placed on is a GPU. Where the leader does not say, they
+/// are taken for CPUs: what is set for those runs on a GPU too.
+async fn are_gpus(credentials: &Credentials, tenant: &Tenant, settings: &Settings) -> bool {
+    let asked = async {
+        let mut connection = Connection::by(credentials, tenant, settings).await?;
+        connection.devices().await
+    };
+    let devices = asked.await.unwrap_or_default();
+    !devices.is_empty()
+        && devices
+            .iter()
+            .all(|device| device.properties.kind == "cuda")
+}
+
 fn variables(
     settings: &Settings,
     credentials: &Path,
     tenant: &Tenant,
-    devices: u32,
+    devices: Devices,
     command: &[PathBuf],
 ) -> Result<Vec<EnvVariable>> {
     let library = drop_in::library(settings.given("run.library"))?;
@@ -349,7 +368,7 @@ async fn connect(credentials: &Credentials, tenant: &Tenant) -> Result<async_nat
 ///
 /// # Errors
 /// When there is no cluster.
-pub fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> {
+pub async fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> {
     let credentials = credentials(settings)?;
     let own = state_dir(settings)
         .join("drop-in")
@@ -357,7 +376,11 @@ pub fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> {
     broker::private_dir(&state_dir(settings))?;
     fs::create_dir_all(own.parent().unwrap_or(Path::new(".")))?;
     own_login(&credentials, &args.tenant)?.save(&own)?;
-    let mut variables = variables(settings, &own, &args.tenant, args.devices, &[])?;
+    let devices = Devices {
+        count: args.devices,
+        gpus: are_gpus(&credentials, &args.tenant, settings).await,
+    };
+    let mut variables = variables(settings, &own, &args.tenant, devices, &[])?;
     variables.push(runtime_tables(settings, args.cuda_runtime));
     if json {
         let map: serde_json::Map<_, _> = variables

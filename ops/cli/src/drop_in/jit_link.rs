@@ -119,7 +119,7 @@ fn pythons(lib: &Path) -> Vec<PathBuf> {
 mod tests {
     use std::process::Command;
 
-    use super::super::{folder, variables};
+    use super::super::{Devices, folder, variables};
 
     const NAME: &str = "libnvJitLink.so.12";
 
@@ -175,7 +175,11 @@ mod tests {
             |name: &str| (name == "LD_LIBRARY_PATH").then(|| dir.clone().into_os_string());
         let mut command = Command::new(dir.join("program"));
         command.arg(dir.join("libuser.so"));
-        for it in variables(&made, "/c".as_ref(), &tenant, 1, &[], present) {
+        let devices = Devices {
+            count: 1,
+            gpus: false,
+        };
+        for it in variables(&made, "/c".as_ref(), &tenant, devices, &[], present) {
             command.env(it.name, it.value);
         }
         let output = command.output().expect("it runs");

@@ -158,6 +158,15 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Devices that a program gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Devices {
+    /// How many.
+    pub count: u32,
+    /// All of them are GPUs: libraries send machine code, as they do where a GPU is.
+    pub gpus: bool,
+}
+
 /// What leads a program to the folder and the folder's library to the cluster; `present` is the
 /// environment so far, and the command tells where the program's own libraries may be.
 #[must_use]
@@ -165,15 +174,23 @@ pub fn variables(
     folder: &Path,
     credentials: &Path,
     tenant: &Tenant,
-    devices: u32,
+    devices: Devices,
     command: &[PathBuf],
     present: impl Fn(&str) -> Option<OsString>,
 ) -> Vec<EnvVariable> {
     let programs = command::programs(command, &present);
-    let has_jax = jit_link::has_package(JAX, &programs, &present);
-    let mut variables = libraries(folder, &programs, &present);
+    let has_jax = !devices.gpus && jit_link::has_package(JAX, &programs, &present);
+    let mut variables = vec![library_path(folder, &present)];
     variables.extend(smi::path(folder, &present));
-    variables.extend(compilers(folder, &present));
+    if !devices.gpus {
+        variables.push(jit_links(folder, &programs, &present));
+        variables.extend(compilers(folder, &present));
+    }
+    variables.push(set(
+        "TRITON_LIBCUDA_PATH",
+        folder,
+        "Triton links this libcuda",
+    ));
     variables.extend([
         set(
             "WARPLOOM_BROKER_CREDENTIALS",
@@ -183,7 +200,7 @@ pub fn variables(
         set("WARPLOOM_TENANT", tenant.as_str(), "who the program is"),
         set(
             "WARPLOOM_DEVICES",
-            devices.to_string(),
+            devices.count.to_string(),
             "how many devices it sees",
         ),
         set(FOLDER, folder, "our own roles leave all this alone"),
@@ -194,35 +211,38 @@ pub fn variables(
     variables
 }
 
+/// Entries ahead of those that a list has already.
+fn ahead(
+    name: &'static str,
+    entries: Vec<PathBuf>,
+    present: &impl Fn(&str) -> Option<OsString>,
+    why: &'static str,
+) -> EnvVariable {
+    let entries = entries.into_iter().map(PathBuf::into_os_string);
+    set(name, joined(entries.chain(present(name)), ":"), why)
+}
+
 /// Where the loader finds libraries, ahead of where it looks already.
-fn libraries(
+fn library_path(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> EnvVariable {
+    let why = "programs find libcuda and libnvidia-ml there";
+    ahead("LD_LIBRARY_PATH", vec![folder.to_owned()], present, why)
+}
+
+/// What is loaded in place of nvJitLink, which would make machine code.
+fn jit_links(
     folder: &Path,
     programs: &[PathBuf],
     present: &impl Fn(&str) -> Option<OsString>,
-) -> Vec<EnvVariable> {
-    let ahead = |name, entries: Vec<PathBuf>, why| {
-        let entries = entries.into_iter().map(PathBuf::into_os_string);
-        set(name, joined(entries.chain(present(name)), ":"), why)
-    };
+) -> EnvVariable {
     let empty = JIT_LINKS.iter().map(|name| folder.join(name));
     let real = JIT_LINKS.iter();
     let real = real.filter_map(|name| jit_link::find(name, folder, programs, present));
-    vec![
-        ahead(
-            "LD_LIBRARY_PATH",
-            vec![folder.to_owned()],
-            "programs find libcuda and libnvidia-ml there",
-        ),
-        ahead(
-            "LD_PRELOAD",
-            empty.chain(real).collect(),
-            "an empty nvJitLink: Numba and cuda.core send PTX; behind it the real one, for what needs it",
-        ),
-    ]
+    let why = "an empty nvJitLink: Numba and cuda.core send PTX; behind it the real one, for what needs it";
+    ahead("LD_PRELOAD", empty.chain(real).collect(), present, why)
 }
 
 /// What has libraries that compile for GPUs send PTX.
-fn compilers(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [EnvVariable; 4] {
+fn compilers(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [EnvVariable; 3] {
     // The last one that fits decides.
     let warnings = present("PYTHONWARNINGS").into_iter().chain([QUIET.into()]);
     let warnings = joined(warnings, ",");
@@ -235,7 +255,6 @@ fn compilers(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [Env
         ),
         set("CUPY_COMPILE_WITH_PTX", "1", "CuPy sends PTX"),
         set("TRITON_PTXAS_PATH", assembler, "Triton sends PTX"),
-        set("TRITON_LIBCUDA_PATH", folder, "Triton links this libcuda"),
     ]
 }
 
@@ -293,6 +312,12 @@ fn without(list: &OsStr, folder: &Path) -> OsString {
 mod tests {
     use super::*;
 
+    /// A CPU worker.
+    const ONE: Devices = Devices {
+        count: 1,
+        gpus: false,
+    };
+
     #[test]
     fn a_folder_is_made_once_and_holds_one_library() {
         use std::os::unix::fs::MetadataExt;
@@ -317,7 +342,7 @@ mod tests {
     fn paths_are_added_ahead_and_taken_out_again() {
         let tenant = "research".parse().expect("a name");
         let present = |name: &str| (name == "LD_LIBRARY_PATH").then(|| "/a:/b".into());
-        let set = variables("/f/x".as_ref(), "/c".as_ref(), &tenant, 1, &[], present);
+        let set = variables("/f/x".as_ref(), "/c".as_ref(), &tenant, ONE, &[], present);
         let path = &set
             .iter()
             .find(|it| it.name == "LD_LIBRARY_PATH")
@@ -335,6 +360,42 @@ mod tests {
     }
 
     #[test]
+    fn a_program_for_gpus_compiles_as_it_would_beside_one() {
+        let tenant = "research".parse().expect("a name");
+        let names = |gpus| {
+            let devices = Devices { count: 2, gpus };
+            let set = variables(
+                "/f/x".as_ref(),
+                "/c".as_ref(),
+                &tenant,
+                devices,
+                &[],
+                |_| None,
+            );
+            set.iter().map(|it| it.name).collect::<Vec<_>>()
+        };
+        let forced = [
+            "LD_PRELOAD",
+            "PYTHONWARNINGS",
+            "CUPY_COMPILE_WITH_PTX",
+            "TRITON_PTXAS_PATH",
+        ];
+        let (on_cpus, on_gpus) = (names(false), names(true));
+        for name in forced {
+            assert!(on_cpus.contains(&name), "{name}");
+            assert!(!on_gpus.contains(&name), "{name}");
+        }
+        for name in [
+            "LD_LIBRARY_PATH",
+            "WARPLOOM_TENANT",
+            "WARPLOOM_DEVICES",
+            "TRITON_LIBCUDA_PATH",
+        ] {
+            assert!(on_gpus.contains(&name), "{name}");
+        }
+    }
+
+    #[test]
     fn a_python_with_jax_finds_the_assembler() {
         let base = test_cluster::TempDir::new().expect("a folder");
         let library = base.path().join("some.so");
@@ -348,7 +409,7 @@ mod tests {
             let present = |name: &str| (name == "XLA_FLAGS").then(|| "--own".into());
             // Behind a program that starts it, too.
             let command = ["env".into(), python.clone()];
-            let set = variables(&made, "/c".as_ref(), &tenant, 1, &command, present);
+            let set = variables(&made, "/c".as_ref(), &tenant, ONE, &command, present);
             let found = set.into_iter().find(|it| it.name == name);
             found.map(|it| it.value.to_string_lossy().into_owned())
         };

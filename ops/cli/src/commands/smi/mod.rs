@@ -12,6 +12,7 @@ mod view;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use broker::Credentials;
 use bus::{BusSettings, random_id};
 use bus_schemas::Tenant;
 use nvml::{AskError, Asker, DeviceState, Viewer};
@@ -107,14 +108,22 @@ fn text(args: &SmiArgs, shown: &[Shown], format: Format, json: bool) -> Result<S
 }
 
 /// A connection with the tenant's login.
-struct Connection {
+pub(super) struct Connection {
     asker: Asker,
     patience: Duration,
 }
 
 impl Connection {
     async fn new(tenant: &Tenant, settings: &Settings) -> Result<Self> {
-        let credentials = credentials(settings)?;
+        Self::by(&credentials(settings)?, tenant, settings).await
+    }
+
+    /// A connection by these credentials, which have a login of the tenant's.
+    pub(super) async fn by(
+        credentials: &Credentials,
+        tenant: &Tenant,
+        settings: &Settings,
+    ) -> Result<Self> {
         let subjects = credentials.subjects()?;
         let open = credentials.cluster_user.is_none() && credentials.tenants.is_empty();
         let login = match open {
@@ -147,7 +156,8 @@ impl Connection {
         })
     }
 
-    async fn devices(&mut self) -> Result<Vec<DeviceState>> {
+    /// The devices that the tenant's sessions may be placed on.
+    pub(super) async fn devices(&mut self) -> Result<Vec<DeviceState>> {
         let asked = self.asker.ask(self.patience).await;
         asked.map_err(|error| match error {
             AskError::NoLeader => Unreachable(error.to_string()).into(),
