@@ -53,7 +53,7 @@ pub use control::memory_status::{
 pub use control::opening::{OpenAnswer, OpenRequest, Opened};
 pub use control::placement::{Groups, HeldImages, OtherDevice, PlaceStatus, WeightSample, Weights};
 pub use control::process::{ClientProcess, ShortText};
-pub use control::properties::DeviceProperties;
+pub use control::properties::{CLUSTER_BLOCKS, CLUSTER_OCCUPANCY, DeviceProperties};
 pub use control::quota::{Quotas, TenantQuota};
 pub use control::residency::{Place, Residency, SessionResidency, SwapStatus};
 pub use control::sessions::{SessionStatus, SessionWait, Sessions, SessionsRequest};
@@ -82,7 +82,9 @@ pub use launch_path::session_data::{
     ClientState, CopyOffer, DataChunk, DeviceResult, EventTime, HeldChunks, Prepared, RefusedImage,
     ResultKind, Staged, Symbol, WorkerAck,
 };
-pub use launch_path::tensor_map::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMap, TensorPart};
+pub use launch_path::tensor_map::{
+    TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TENSOR_MAP_PARAMETER, TensorMap, TensorPart,
+};
 pub use launch_path::texture::{AddressMode, Channel, TEXTURE_BYTES, Texture, TextureShape};
 pub use launch_path::times::{DoneTimes, ReportTimes};
 pub use record::chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};

@@ -83,9 +83,38 @@ pub struct DeviceProperties {
     /// Blocks of one launch that really run beside one another at most; 0: as many as the figures above
     /// say.
     pub resident_blocks: u32,
+    /// Clusters that run at a time: for 1 to [`CLUSTER_OCCUPANCY`] blocks on a multiprocessor, and for each of
+    /// these for clusters of 1 to [`CLUSTER_BLOCKS`] blocks. Empty where the worker does not know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub active_clusters: Vec<u32>,
 }
 
+/// Most blocks on a multiprocessor by which [`DeviceProperties::active_clusters`] tells clusters apart.
+pub const CLUSTER_OCCUPANCY: usize = 8;
+
+/// Most blocks of a cluster.
+pub const CLUSTER_BLOCKS: usize = 16;
+
 impl DeviceProperties {
+    /// Clusters of so many blocks that run at a time, where so many blocks run on a multiprocessor. What a worker
+    /// does not tell is estimated: as if all multiprocessors were neighbours.
+    #[must_use]
+    pub fn clusters_at_a_time(&self, occupancy: u32, cluster: u32) -> u32 {
+        let told = occupancy.min(CLUSTER_OCCUPANCY as u32);
+        let row = (told as usize).checked_sub(1);
+        let at = row
+            .zip((cluster as usize).checked_sub(1))
+            .map(|(row, of)| row * CLUSTER_BLOCKS + of);
+        let within = (1..=CLUSTER_BLOCKS as u32).contains(&cluster);
+        let known = at
+            .filter(|_| within)
+            .and_then(|at| self.active_clusters.get(at));
+        match known {
+            Some(known) => (u64::from(*known) * u64::from(occupancy) / u64::from(told)) as u32,
+            None => (u64::from(occupancy) * u64::from(self.sms) / u64::from(cluster.max(1))) as u32,
+        }
+    }
+
     /// The UUID of a cluster's device that has none of its own. It is of RFC 9562's version 8.
     #[must_use]
     pub fn uuid_of(cluster: &Tenant, gpu: GpuId) -> [u8; 16] {

@@ -4,11 +4,15 @@
 
 use crate::codec::column::Fields;
 
-/// Bytes of a tensor map, and of its recipe. Both are aligned to 64 bytes.
+/// Bytes of a tensor map, and of its recipe. On the device both are aligned to 64 bytes.
 pub const TENSOR_MAP_BYTES: usize = 128;
 
-/// Where a recipe may stand: at a multiple of so many bytes.
+/// Where a recipe may stand in memory: at a multiple of so many bytes.
 pub const TENSOR_MAP_ALIGNMENT: usize = 64;
+
+/// Where a recipe may stand among parameters: at a multiple of so many bytes from their first. That lies at such a
+/// multiple in constant memory, where alone the map is aligned to 64 bytes.
+pub const TENSOR_MAP_PARAMETER: usize = 16;
 
 /// The first bytes of each recipe.
 const MARK: [u8; 16] = *b"\x93warploom-tmap-1";

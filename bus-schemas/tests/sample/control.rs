@@ -58,6 +58,7 @@ fn properties() -> DeviceProperties {
         block_registers: 65_536,
         sm_registers: 65_536,
         resident_blocks: 64,
+        active_clusters: Vec::new(),
     }
 }
 

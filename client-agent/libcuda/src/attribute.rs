@@ -104,6 +104,13 @@ impl Properties {
         self.device.launch_attributes && self.device.compute.0 >= 9
     }
 
+    /// Clusters of so many blocks that run at a time, where so many blocks run on a multiprocessor.
+    pub(crate) fn clusters_at_a_time(&self, occupancy: i32, cluster: i64) -> i32 {
+        let occupancy = u32::try_from(occupancy).unwrap_or(0);
+        let cluster = u32::try_from(cluster).unwrap_or(u32::MAX);
+        int(self.device.clusters_at_a_time(occupancy, cluster))
+    }
+
     /// Whether its worker computes with a processor, by our own compiler.
     pub(crate) fn is_cpu(&self) -> bool {
         self.device.kind == "cpu"

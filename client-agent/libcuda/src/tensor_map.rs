@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bus_schemas::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMap};
+use bus_schemas::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TENSOR_MAP_PARAMETER, TensorMap};
 
 use crate::current_context::current_device;
 use crate::device::Device;
@@ -16,6 +16,9 @@ const SEARCHED: usize = 64 << 10;
 /// True once the program has made a recipe: before, nothing is searched.
 static MADE: AtomicBool = AtomicBool::new(false);
 
+/// The last `CUtensorMapSwizzle` that devices of compute capability 9 have.
+const HOPPER_SWIZZLES: u8 = 3;
+
 /// `CUtensorMap`.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
@@ -27,6 +30,9 @@ pub(crate) fn encode(map: &TensorMap) -> Result<Encoded> {
         let why = "tensor maps need a worker with a GPU of compute capability 9.0 or later";
         note(Status::NOT_SUPPORTED, why.to_owned());
         return Err(Status::NOT_SUPPORTED);
+    }
+    if map.swizzle > HOPPER_SWIZZLES && current_device()?.properties.compute().0 < 10 {
+        return Err(Status::INVALID_VALUE);
     }
     map.check().map_err(|why| {
         note(Status::INVALID_VALUE, format!("tensor map: {why}"));
@@ -45,11 +51,10 @@ pub(crate) fn replaced(map: Encoded, address: u64) -> Result<Encoded> {
     encode(&TensorMap { address, ..map })
 }
 
-/// Where recipes begin in bytes whose first lies so far behind a multiple of 64.
-fn places(bytes: &[u8], behind: usize) -> impl Iterator<Item = usize> {
-    let first = behind.next_multiple_of(TENSOR_MAP_ALIGNMENT) - behind;
+/// Where recipes begin in bytes, at multiples of `step` from `first`.
+fn places(bytes: &[u8], first: usize, step: usize) -> impl Iterator<Item = usize> {
     let last = bytes.len().saturating_sub(TENSOR_MAP_BYTES - 1);
-    let all = (first..last).step_by(TENSOR_MAP_ALIGNMENT);
+    let all = (first..last).step_by(step);
     all.filter(|at| TensorMap::begins(&bytes[*at..]))
 }
 
@@ -58,7 +63,7 @@ fn places(bytes: &[u8], behind: usize) -> impl Iterator<Item = usize> {
 pub(crate) fn stands_in(params: &[u8]) -> bool {
     params.len() >= TENSOR_MAP_BYTES
         && MADE.load(Ordering::Relaxed)
-        && places(params, 0).next().is_some()
+        && places(params, 0, TENSOR_MAP_PARAMETER).next().is_some()
 }
 
 /// Behind a copy to the device: recipes among its bytes become tensor maps there.
@@ -66,7 +71,9 @@ pub(crate) fn copied(device: &Device, to: u64, bytes: &[u8]) -> Result {
     if !MADE.load(Ordering::Relaxed) || !(TENSOR_MAP_BYTES..=SEARCHED).contains(&bytes.len()) {
         return Ok(());
     }
-    for at in places(bytes, (to % TENSOR_MAP_ALIGNMENT as u64) as usize) {
+    let behind = (to % TENSOR_MAP_ALIGNMENT as u64) as usize;
+    let first = behind.next_multiple_of(TENSOR_MAP_ALIGNMENT) - behind;
+    for at in places(bytes, first, TENSOR_MAP_ALIGNMENT) {
         let Some(recipe) = bytes[at..].first_chunk::<TENSOR_MAP_BYTES>() else {
             break;
         };
@@ -102,10 +109,12 @@ mod tests {
         let mut bytes = vec![0; 512];
         bytes[16..144].copy_from_slice(&recipe);
         bytes[320..448].copy_from_slice(&recipe);
-        let found = |behind| places(&bytes, behind).collect::<Vec<_>>();
-        assert_eq!(found(0), [320]);
-        assert_eq!(found(48), [16]);
-        assert_eq!(places(&bytes[..447], 0).count(), 0);
-        assert_eq!(places(&[], 0).count(), 0);
+        let found = |first, step| places(&bytes, first, step).collect::<Vec<_>>();
+        assert_eq!(found(0, 64), [320]);
+        assert_eq!(found(16, 64), [16]);
+        // Among parameters a map is aligned by where they begin on the device, which is not known here.
+        assert_eq!(found(0, 16), [16, 320]);
+        assert_eq!(places(&bytes[..447], 0, 64).count(), 0);
+        assert_eq!(places(&[], 0, 16).count(), 0);
     }
 }

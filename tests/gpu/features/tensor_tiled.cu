@@ -58,7 +58,10 @@ static void test(const char *what, const Tiled &it, int3 at) {
   T *from = to_device(host, all), *to = to_device(host, all);
   unsigned char *seen = device_array<unsigned char>(bytes);
   int *late = device_array<int>(1), was_late;
-  through<RANK, T><<<1, 128>>>(encode_tiled(it, from), encode_tiled(it, to), at, bytes, seen, late);
+  // A fill is for loads: a store through a map that has one is an illegal instruction.
+  Tiled plain = it;
+  plain.outside = CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+  through<RANK, T><<<1, 128>>>(encode_tiled(it, from), encode_tiled(plain, to), at, bytes, seen, late);
   RAN();
   to_host(&was_late, late, 1);
   if (was_late) fail("%s: the load did not end within 3 s", what);
@@ -82,6 +85,7 @@ static void test(const char *what, const Tiled &it, int3 at) {
   for (int i = 0; i < all; i++)
     if ((float)back[i] != (float)host[i])
       fail("%s: value %d is %g after the store, not %g", what, i, (float)back[i], (float)host[i]);
+  printf("tensor_tiled: %s: well\n", what);
   CHECK(cudaFree(from));
   CHECK(cudaFree(to));
   CHECK(cudaFree(seen));

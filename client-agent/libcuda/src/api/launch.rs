@@ -124,8 +124,7 @@ api! {
         let threads = shape.block.iter().try_fold(1_u32, |all, side| all.checked_mul(*side));
         let threads = threads.and_then(|threads| c_int::try_from(threads).ok());
         let each = occupancy(function, threads.ok_or(Status::INVALID_VALUE)?, shape.shared as usize)?;
-        let all = i64::from(each) * i64::from(current_device()?.properties.multiprocessors());
-        clusters.put(c_int::try_from(all / blocks.max(1)).unwrap_or(c_int::MAX))
+        clusters.put(current_device()?.properties.clusters_at_a_time(each, blocks))
     }
 
     fn cuOccupancyMaxPotentialClusterSize(

@@ -3,7 +3,7 @@
 use bus_schemas::{DeviceProperties, Failure};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 
-use crate::driver::Context;
+use crate::driver::{Context, SharedMemory, active};
 
 /// The device's properties. An attribute that the driver does not know stays 0.
 pub(crate) fn of(context: &Context) -> Result<DeviceProperties, Failure> {
@@ -54,7 +54,23 @@ pub(crate) fn of(context: &Context) -> Result<DeviceProperties, Failure> {
         block_registers: get(A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
         sm_registers: get(A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR),
         resident_blocks: 0,
+        active_clusters: active_clusters(context, major),
     })
+}
+
+/// Clusters that run at a time; none where there are no clusters, or the driver does not say.
+fn active_clusters(context: &Context, major: u32) -> Vec<u32> {
+    use Attribute as A;
+    if major < 9 {
+        return Vec::new();
+    }
+    let get = |which| context.attribute(which).unwrap_or(0);
+    let memory = SharedMemory {
+        all: get(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+        block: get(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+        reserved: get(A::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK),
+    };
+    active(memory).unwrap_or_default()
 }
 
 /// The PTX ISA version that came with a driver API version, as the PTX manual's table of releases

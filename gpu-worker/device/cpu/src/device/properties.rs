@@ -48,6 +48,7 @@ pub(super) fn of(threads: usize, memory: u64) -> DeviceProperties {
         block_registers: REGISTERS,
         sm_registers: REGISTERS,
         resident_blocks: 0,
+        active_clusters: Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "the CUDA boundary")]
 
+mod clusters;
 mod module;
 mod stream;
 mod tensor_map;
@@ -16,6 +17,7 @@ use std::ptr;
 use bus_schemas::{Code, Failure};
 use cudarc::driver::sys::{self, CUresult};
 
+pub(crate) use clusters::{SharedMemory, active};
 pub(crate) use module::{Function, Module, link};
 pub(crate) use stream::{Event, Pinned, Stream};
 pub(crate) use tensor_map::encode;

@@ -1,6 +1,6 @@
 //! Tensor maps: what a client gave as recipes becomes what the driver encodes.
 
-use bus_schemas::{Code, Failure, TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMap, Window};
+use bus_schemas::{Code, Failure, TENSOR_MAP_BYTES, TENSOR_MAP_PARAMETER, TensorMap, Window};
 
 use crate::driver::encode;
 
@@ -19,7 +19,7 @@ pub(super) fn encoded(window: Window, recipe: &[u8]) -> Result<[u8; TENSOR_MAP_B
 pub(super) fn in_place(window: Window, params: &[u8]) -> Result<Vec<u8>, Failure> {
     let mut params = params.to_vec();
     let last = params.len().saturating_sub(TENSOR_MAP_BYTES - 1);
-    for at in (0..last).step_by(TENSOR_MAP_ALIGNMENT) {
+    for at in (0..last).step_by(TENSOR_MAP_PARAMETER) {
         let place = &mut params[at..at + TENSOR_MAP_BYTES];
         if TensorMap::begins(place) {
             place.copy_from_slice(&encoded(window, place)?);
