@@ -5,8 +5,8 @@
     tests/gpu/recordings.py --compare LINES OBJECT     lists what a measurement has otherwise
     tests/gpu/recordings.py --record LINES OBJECT --release 580.159.04 --date 2026-12-01
 
-LINES is what `probe` printed, OBJECT what `probe driver` printed; - stands for none. Until a GPU is measured,
-each entry is an estimate and says where it comes from. estimates.md explains them.
+LINES is what `probe` printed, OBJECT what `probe driver` printed; - stands for none. Each entry says whether it
+is an estimate, and where it comes from. estimates.md explains them.
 """
 
 import argparse

@@ -256,8 +256,9 @@ class TheRecordings(unittest.TestCase):
 
     def test_what_the_driver_refuses_keeps_its_estimate(self):
         before = recordings.costs()
+        before["calls"][0] |= {"estimated": True, "source": "estimate"}
         line = {**before["calls"][0], "ns": None, "waits": None, "beside_ns": None, "reason": "cuX: refused"}
-        kept = recordings.costs_from([line], "G", "D", "2026-01-01")["calls"][0]
+        kept = recordings.costs_from([line], "G", "D", "2026-01-01", before)["calls"][0]
         self.assertEqual((kept["ns"], kept["estimated"]), (before["calls"][0]["ns"], True))
         self.assertIn("not measured: cuX: refused", kept["source"])
 
