@@ -12,14 +12,15 @@ mod exchange;
 mod exports;
 mod linked;
 mod memory;
+mod pools;
 mod properties;
 mod session;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
+use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use device::{
     BlockBytes, Completion, Device, DeviceInfo, ExportMemory, Feed, FunctionInfo, Moved,
     PreparedModule, SharingDomain, Slice, SwapUse,
@@ -29,6 +30,7 @@ use device_swap::{Away, SwapSpace};
 use driver::{Context, Module};
 use exports::Exports;
 use linked::Linked;
+use pools::Pools;
 use session::{Session, Surroundings};
 
 /// Whether a CUDA driver is installed on this host; Warploom's own drop-in is none.
@@ -55,6 +57,7 @@ pub struct CudaDevice {
     away: Away<Session>,
     feed: Feed,
     exports: Exports,
+    pools: Pools,
     /// Why its context has ended, if it has.
     lost: Option<Failure>,
     /// Since when its clock runs.
@@ -101,6 +104,7 @@ impl CudaDevice {
             away: Away::new(None),
             feed: Feed::default(),
             exports: Exports::default(),
+            pools: Pools::new(),
             lost: None,
             began: Instant::now(),
         })
@@ -236,7 +240,7 @@ impl Device for CudaDevice {
             return Err(Failure::new(Code::BadAddress, detail));
         }
         let memory = (self.context, self.granularity);
-        let made = Session::new(session, window, memory, self.now())?;
+        let made = Session::new(session, window, memory, self.pools.clone(), self.now())?;
         self.sessions.insert(session, made);
         Ok(())
     }
@@ -293,6 +297,10 @@ impl Device for CudaDevice {
         };
         self.modules.insert(hash, Arc::new(linked));
         Ok(info)
+    }
+
+    fn spares(&self) -> Option<Arc<Mutex<Spares>>> {
+        Some(self.pools.shared_spares())
     }
 
     fn submit(&mut self, slice: Slice) {

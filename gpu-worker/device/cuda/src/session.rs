@@ -1,6 +1,7 @@
 //! One session: its stream, memory, modules, and the slices on their way.
 
 mod answers;
+mod copies;
 mod exports;
 mod flight;
 mod ops;
@@ -17,6 +18,7 @@ use device_swap::Movable as _;
 use crate::driver::{Context, Event, Function, Module, Reservation, Stream};
 use crate::linked::Linked;
 use crate::memory::Memory;
+use crate::pools::Pools;
 use flight::Flight;
 
 /// A module instance: its globals are the session's own.
@@ -39,6 +41,7 @@ pub(crate) struct Session {
     window: Window,
     stream: Stream,
     memory: Memory,
+    pools: Pools,
     /// The window's addresses. Fields go in order, so that nothing is mapped there any more then.
     _addresses: Reservation,
     /// The last slice's begin, and when on the device's clock that was. An elapsed time is a
@@ -88,6 +91,7 @@ impl Session {
         id: SessionId,
         window: Window,
         (context, granularity): (Context, u64),
+        pools: Pools,
         now: u64,
     ) -> Result<Self, Failure> {
         let addresses = context.reserve(window.base, window.size)?;
@@ -103,6 +107,7 @@ impl Session {
             window,
             stream,
             memory,
+            pools,
             _addresses: addresses,
             base: (base, now),
             slots,
@@ -281,6 +286,10 @@ impl Session {
             let Some(flight) = self.flights.pop_front() else {
                 return;
             };
+            if flight.end.is_none() {
+                // Nothing says when its copies have passed, and their buffers go now.
+                let _ = self.stream.wait();
+            }
             self.failed |= late.is_some();
             completions.push(self.completion(flight, late));
         }

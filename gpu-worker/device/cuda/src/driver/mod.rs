@@ -8,6 +8,7 @@
 
 mod clusters;
 mod module;
+mod pinned;
 mod stream;
 mod tensor_map;
 
@@ -19,7 +20,8 @@ use cudarc::driver::sys::{self, CUresult};
 
 pub(crate) use clusters::{SharedMemory, active};
 pub(crate) use module::{Function, Module, link};
-pub(crate) use stream::{Event, Pinned, Stream};
+pub(crate) use pinned::Pinned;
+pub(crate) use stream::{Event, Stream};
 pub(crate) use tensor_map::encode;
 
 /// The error of a call, with its name in CUDA and what was attempted.

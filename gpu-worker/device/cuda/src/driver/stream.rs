@@ -1,4 +1,4 @@
-//! Streams, events, and host memory that copies go to.
+//! Streams and events.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -6,8 +6,9 @@ use std::ptr;
 use bus_schemas::{Failure, Launch, LaunchAttributes};
 use cudarc::driver::sys::{self, CUresult};
 
+use super::check;
 use super::module::Function;
-use super::{check, failure};
+use super::pinned::Pinned;
 
 /// A stream; destroyed when dropped, after its work.
 #[derive(Debug)]
@@ -50,29 +51,29 @@ impl Stream {
         check(result, "copying to the device")
     }
 
-    /// Copies to the host. `pinned` lives until the stream has passed this point.
-    pub(crate) fn copy_out(&self, pinned: &mut Pinned, from: u64) -> Result<(), Failure> {
+    /// Copies the first `bytes` of it to the host, as many as it holds at most. `pinned` lives until the stream
+    /// has passed this point.
+    pub(crate) fn copy_out(
+        &self,
+        pinned: &mut Pinned,
+        (from, bytes): (u64, usize),
+    ) -> Result<(), Failure> {
+        let bytes = bytes.min(pinned.len());
         // SAFETY: the pinned buffer is as long as said and lives long enough; the source was
         // checked to be the session's.
-        let result = unsafe { sys::cuMemcpyDtoHAsync_v2(pinned.pointer, from, pinned.len, self.0) };
+        let result = unsafe { sys::cuMemcpyDtoHAsync_v2(pinned.pointer(), from, bytes, self.0) };
         check(result, "copying to the host")
     }
 
-    /// Copies the first `bytes` of it to the host, and waits until they are there.
+    /// As [`Stream::copy_out`], and waits until the bytes are there.
     pub(crate) fn bring_out<'p>(
         &self,
         pinned: &'p mut Pinned,
         (from, bytes): (u64, usize),
     ) -> Result<&'p [u8], Failure> {
-        let bytes = bytes.min(pinned.len);
-        // SAFETY: as in `copy_out`; the stream is waited for before anything else is done with it.
-        let result = unsafe { sys::cuMemcpyDtoHAsync_v2(pinned.pointer, from, bytes, self.0) };
-        check(result, "copying to the host")?;
+        self.copy_out(pinned, (from, bytes))?;
         self.wait()?;
-        pinned
-            .bytes()
-            .get(..bytes)
-            .ok_or_else(|| failure(CUresult::CUDA_ERROR_INVALID_VALUE, "copying"))
+        Ok(pinned.bytes(bytes))
     }
 
     pub(crate) fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<(), Failure> {
@@ -229,37 +230,5 @@ impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: made by `new`, destroyed once.
         unsafe { sys::cuEventDestroy_v2(self.0) };
-    }
-}
-
-/// Host memory that the device copies to without waiting.
-#[derive(Debug)]
-pub(crate) struct Pinned {
-    pointer: *mut c_void,
-    len: usize,
-}
-
-// SAFETY: plain memory, owned.
-unsafe impl Send for Pinned {}
-
-impl Pinned {
-    pub(crate) fn new(len: usize) -> Result<Self, Failure> {
-        let mut pointer = ptr::null_mut();
-        // SAFETY: an out-pointer to a local.
-        let result = unsafe { sys::cuMemHostAlloc(&raw mut pointer, len.max(1), 0) };
-        check(result, "allocating host memory")?;
-        Ok(Self { pointer, len })
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: allocated with this length and written by a copy that is done.
-        unsafe { std::slice::from_raw_parts(self.pointer.cast::<u8>(), self.len) }
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        // SAFETY: made by `new`, freed once, after the copy into it.
-        unsafe { sys::cuMemFreeHost(self.pointer) };
     }
 }

@@ -1,10 +1,11 @@
 //! Answers to a session's client: copies, times, addresses of variables.
 
-use bus_schemas::{Code, EventTime, Failure, ResultKind, Row, Symbol, limits};
+use bus_schemas::{Code, EventTime, Failure, Parcel, ResultKind, Row, Symbol, limits};
 use device::{Completion, OpResult};
 
 use super::Session;
 use super::flight::{Flight, Given};
+use crate::pools::{Lease, Room as _};
 
 impl Session {
     /// Whether a range is the session's: in an allocation, or in a variable whose address it has.
@@ -42,6 +43,18 @@ impl Session {
         Ok(rows)
     }
 
+    /// The bytes of a copy to the host that is done, off its pinned memory.
+    fn parcel(&self, pieces: &[Lease]) -> Parcel {
+        let total = pieces.iter().map(Lease::len).sum();
+        let mut parcel = self.pools.spares().parcel(total);
+        let mut at = 0;
+        for piece in pieces {
+            parcel.write(at, piece.bytes());
+            at += piece.len();
+        }
+        parcel
+    }
+
     /// What a finished slice amounts to; `late` is an error the device reported while it ran.
     pub(super) fn completion(&mut self, mut flight: Flight, late: Option<Failure>) -> Completion {
         if late.is_some() {
@@ -76,7 +89,7 @@ impl Session {
             .map(|(op, given, event)| {
                 let (kind, bytes) = match given {
                     Given::Nothing => (ResultKind::Sync, None),
-                    Given::Copied(pinned) => (ResultKind::CopyOut, Some(pinned.bytes().into())),
+                    Given::Copied(pinned) => (ResultKind::CopyOut, Some(self.parcel(&pinned))),
                     Given::Symbols(rows) => (ResultKind::Symbols, Some(rows[..].into())),
                 };
                 OpResult {

@@ -3,13 +3,15 @@
 use bus_schemas::{Failure, KernelKey, OpNumber};
 use device::Slice;
 
-use crate::driver::{Event, Pinned};
+use crate::driver::Event;
+use crate::pools::Lease;
 
 /// What an op is answered with once the device has passed it.
 #[derive(Debug)]
 pub(super) enum Given {
     Nothing,
-    Copied(Pinned),
+    /// The pieces of a copy to the host.
+    Copied(Vec<Lease>),
     Symbols(Vec<u8>),
 }
 
@@ -34,6 +36,10 @@ pub(super) struct Flight {
     pub(super) launches: Vec<Timed>,
     /// Launches known to have ended.
     ended: usize,
+    /// What its copies to the device are read from, until it has ended.
+    pub(super) staged: Vec<Lease>,
+    /// The driver reads transfers themselves.
+    pub(super) reads: bool,
     pub(super) results: Vec<(OpNumber, Given, Event)>,
     /// Timed events: their ops and numbers.
     pub(super) events: Vec<(OpNumber, u32, Event)>,
@@ -50,6 +56,8 @@ impl Flight {
             end: None,
             launches: Vec::new(),
             ended: 0,
+            staged: Vec::new(),
+            reads: false,
             results: Vec::new(),
             events: Vec::new(),
             fault: None,

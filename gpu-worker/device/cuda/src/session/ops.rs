@@ -9,7 +9,7 @@ use bus_schemas::{
 use super::flight::Given;
 use super::flight::{Flight, Timed};
 use super::{Loaded, Session, Surroundings, tensor_maps};
-use crate::driver::{Event, Module, Pinned};
+use crate::driver::{Event, Module};
 
 impl Session {
     /// Hands the driver one op.
@@ -36,9 +36,8 @@ impl Session {
             }
             Op::CopyOut { address, bytes } => {
                 self.check(address, bytes)?;
-                let mut pinned = Pinned::new(bytes as usize)?;
-                self.stream.copy_out(&mut pinned, address)?;
-                self.answer(number, Given::Copied(pinned), flight)
+                let pieces = self.copy_out(address, bytes)?;
+                self.answer(number, Given::Copied(pieces), flight)
             }
             Op::Copy { to, from, bytes } => {
                 self.check(to, bytes)?;
@@ -107,39 +106,6 @@ impl Session {
         self.stream.set(address, count, value, width)
     }
 
-    /// A copy from the op's payload, or from a transfer that its slice brought.
-    fn copy_in(
-        &self,
-        flight: &Flight,
-        (address, bytes): (u64, u64),
-        transfer: u64,
-        payload: &[u8],
-    ) -> Result<(), Failure> {
-        let staged = flight
-            .slice
-            .transfers
-            .iter()
-            .find(|(id, _)| *id == transfer);
-        let (held, source) = match (transfer, staged) {
-            (0, _) => (payload.len(), None),
-            (_, Some((_, staged))) => (staged.len(), Some(staged)),
-            (_, None) => (0, None),
-        };
-        if held as u64 != bytes {
-            let detail = format!("transfer {transfer} does not hold {bytes} bytes");
-            return Err(Failure::new(Code::Protocol, detail));
-        }
-        let Some(source) = source else {
-            return self.stream.copy_in(address, payload);
-        };
-        let mut to = address;
-        source.slices(0, held).try_for_each(|slice| {
-            self.stream.copy_in(to, slice)?;
-            to += slice.len() as u64;
-            Ok(())
-        })
-    }
-
     /// The session is answered once the device has come here.
     fn answer(
         &mut self,
@@ -147,9 +113,12 @@ impl Session {
         given: Given,
         flight: &mut Flight,
     ) -> Result<(), Failure> {
-        let event = Event::new()?;
-        self.stream.record(&event)?;
-        flight.results.push((number, given, event));
+        let event = Event::new().and_then(|event| self.stream.record(&event).map(|()| event));
+        if event.is_err() {
+            // The buffers of a copy go to others, and are being written to.
+            let _ = self.stream.wait();
+        }
+        flight.results.push((number, given, event?));
         Ok(())
     }
 

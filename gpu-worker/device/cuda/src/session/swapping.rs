@@ -7,7 +7,6 @@ use bus_schemas::{Code, Failure, Window};
 use device_swap::{Keep, Movable};
 
 use super::Session;
-use crate::driver::Pinned;
 
 /// Bytes that are copied at a time.
 const PIECE: usize = 4 << 20;
@@ -38,12 +37,12 @@ impl Movable for Session {
     fn take_out(&mut self, keep: &mut Keep<'_>) -> Result<(), Failure> {
         self.context.enter()?;
         self.stream.wait()?;
-        let mut pinned = Pinned::new(PIECE)?;
+        let mut lease = self.pools.pinned.answer(PIECE)?;
         for (first, size) in self.memory.extents() {
             let (mut from, end) = (first, first + size);
             while from < end {
                 let bytes = (end - from).min(PIECE as u64) as usize;
-                let piece = self.stream.bring_out(&mut pinned, (from, bytes))?;
+                let piece = self.stream.bring_out(lease.pinned(), (from, bytes))?;
                 keep.piece(from, piece)?;
                 from += piece.len() as u64;
             }
