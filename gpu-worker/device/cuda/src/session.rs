@@ -4,7 +4,9 @@ mod answers;
 mod copies;
 mod exports;
 mod flight;
+mod launches;
 mod ops;
+mod runs;
 mod swapping;
 mod tensor_maps;
 
@@ -15,10 +17,10 @@ use bus_schemas::{Failure, ModuleHash, Op, SessionId, Window};
 use device::{Completion, OpSpan, Slice};
 use device_swap::Movable as _;
 
-use crate::driver::{Context, Event, Function, Module, Reservation, Stream};
+use crate::driver::{Context, EventKind, Function, Module, Reservation, Stream};
 use crate::linked::Linked;
 use crate::memory::Memory;
-use crate::pools::Pools;
+use crate::pools::{Mark, Pools};
 use flight::Flight;
 
 /// A module instance: its globals are the session's own.
@@ -46,7 +48,7 @@ pub(crate) struct Session {
     _addresses: Reservation,
     /// The last slice's begin, and when on the device's clock that was. An elapsed time is a
     /// single-precision number, so it must not grow with the session's age.
-    base: (Event, u64),
+    base: (Arc<Mark>, u64),
     slots: BTreeMap<u32, Loaded>,
     /// The urgency of its stream.
     urgency: u8,
@@ -96,7 +98,7 @@ impl Session {
     ) -> Result<Self, Failure> {
         let addresses = context.reserve(window.base, window.size)?;
         let stream = Stream::new(NONE)?;
-        let base = Event::new()?;
+        let base = Arc::new(pools.events.take(EventKind::Timed)?);
         stream.record(&base)?;
         let memory = Memory::new(window, granularity);
         let (slots, flights) = (BTreeMap::new(), VecDeque::new());
@@ -165,7 +167,10 @@ impl Session {
                 return;
             };
             match self.begin(&slice) {
-                Ok(begin) => self.flights.push_back(Flight::new(slice, begin)),
+                Ok(begin) => {
+                    let sampled = self.pools.times().samples();
+                    self.flights.push_back(Flight::new(slice, begin, sampled));
+                }
                 Err(failure) => self.given_up.push_back((slice, failure)),
             }
         }
@@ -184,16 +189,19 @@ impl Session {
     }
 
     /// The mark before a slice, on a stream of its urgency if the session's can be changed.
-    fn begin(&mut self, slice: &Slice) -> Result<Event, Failure> {
+    /// It is the end of the slice before where that has not passed.
+    fn begin(&mut self, slice: &Slice) -> Result<Arc<Mark>, Failure> {
         if slice.priority != self.urgency && self.flights.is_empty() {
             // What was on the old one is done: ops that are no slice's wait for it themselves.
             self.stream.wait()?;
             self.stream = Stream::new(slice.priority)?;
             self.urgency = slice.priority;
         }
-        let event = Event::new()?;
-        self.stream.record(&event)?;
-        Ok(event)
+        let before = self.flights.back().and_then(|flight| flight.end.as_ref());
+        if let Some(before) = before.filter(|end| matches!(end.is_done(), Ok(false))) {
+            return Ok(Arc::clone(before));
+        }
+        self.mark(EventKind::Timed).map(Arc::new)
     }
 
     /// Launches that the driver has and that have not ended.
@@ -236,8 +244,13 @@ impl Session {
                     return false;
                 }
                 let launch = matches!(op.op, Op::Launch(_));
-                if bounded && launch && self.flying() + flight.flying() >= depth as usize {
-                    return false;
+                if bounded && launch {
+                    if flight.wants_mark() {
+                        flight.passes(self.mark(EventKind::Plain).ok());
+                    }
+                    if self.flying() + flight.flying() >= depth as usize {
+                        return false;
+                    }
                 }
                 let number = flight.next;
                 flight.at.1 += 1;
@@ -262,9 +275,8 @@ impl Session {
     /// The driver has all of a slice that it is to have.
     fn whole(&mut self, mut flight: Flight) -> Flight {
         flight.at = (usize::MAX, 0);
-        let end = Event::new().and_then(|event| self.stream.record(&event).map(|()| event));
-        match end {
-            Ok(end) => flight.end = Some(end),
+        match self.mark(EventKind::Timed) {
+            Ok(end) => flight.end = Some(Arc::new(end)),
             Err(failure) => {
                 let first = flight.slice.first;
                 flight.fault.get_or_insert((first, failure));
@@ -277,7 +289,7 @@ impl Session {
     /// Appends the slices that are done, in order.
     pub(crate) fn completed(&mut self, completions: &mut Vec<Completion>) {
         while let Some(flight) = self.flights.front().filter(|flight| !flight.is_part()) {
-            let done = flight.end.as_ref().map_or(Ok(true), Event::is_done);
+            let done = flight.end.as_ref().map_or(Ok(true), |end| end.is_done());
             let late = match done {
                 Ok(false) => return,
                 Ok(true) => None,

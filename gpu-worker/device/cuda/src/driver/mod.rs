@@ -21,7 +21,7 @@ use cudarc::driver::sys::{self, CUresult};
 pub(crate) use clusters::{SharedMemory, active};
 pub(crate) use module::{Function, Module, link};
 pub(crate) use pinned::Pinned;
-pub(crate) use stream::{Event, Stream};
+pub(crate) use stream::{Event, EventKind, Stream};
 pub(crate) use tensor_map::encode;
 
 /// The error of a call, with its name in CUDA and what was attempted.

@@ -188,20 +188,44 @@ impl Drop for Stream {
     }
 }
 
-/// An event with a time.
+/// What an event tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    /// When the stream passed it. The device waits some 2 us at one.
+    Timed,
+    /// Only that the stream has passed it.
+    Plain,
+}
+
+/// A point in a stream.
 #[derive(Debug)]
-pub(crate) struct Event(sys::CUevent);
+pub(crate) struct Event(sys::CUevent, EventKind);
 
 // SAFETY: as `Module`.
 unsafe impl Send for Event {}
+// SAFETY: what is shared of it is the handle, and its calls may be made from any thread.
+unsafe impl Sync for Event {}
 
 impl Event {
-    pub(crate) fn new() -> Result<Self, Failure> {
+    pub(crate) fn new(kind: EventKind) -> Result<Self, Failure> {
+        let flags = match kind {
+            EventKind::Timed => sys::CUevent_flags::CU_EVENT_DEFAULT,
+            EventKind::Plain => sys::CUevent_flags::CU_EVENT_DISABLE_TIMING,
+        };
         let mut event = ptr::null_mut();
         // SAFETY: an out-pointer to a local.
-        let made = unsafe { sys::cuEventCreate(&raw mut event, 0) };
+        let made = unsafe { sys::cuEventCreate(&raw mut event, flags as u32) };
         check(made, "making an event")?;
-        Ok(Self(event))
+        Ok(Self(event, kind))
+    }
+
+    /// No event, which takes no call to make or to drop.
+    pub(crate) fn none() -> Self {
+        Self(ptr::null_mut(), EventKind::Plain)
+    }
+
+    pub(crate) fn kind(&self) -> EventKind {
+        self.1
     }
 
     /// Whether the stream has passed it.
@@ -213,7 +237,7 @@ impl Event {
         }
     }
 
-    /// Nanoseconds since an earlier event; both are done.
+    /// Nanoseconds since an earlier event; both are timed, and done.
     pub(crate) fn since(&self, earlier: &Self) -> u64 {
         let mut ms = 0.0;
         // SAFETY: both events live and are done.
@@ -228,7 +252,9 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, destroyed once.
-        unsafe { sys::cuEventDestroy_v2(self.0) };
+        if !self.0.is_null() {
+            // SAFETY: made by `new`, destroyed once.
+            unsafe { sys::cuEventDestroy_v2(self.0) };
+        }
     }
 }

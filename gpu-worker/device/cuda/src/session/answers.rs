@@ -5,6 +5,7 @@ use device::{Completion, OpResult};
 
 use super::Session;
 use super::flight::{Flight, Given};
+use super::runs::divide;
 use crate::pools::{Lease, Room as _};
 
 impl Session {
@@ -55,6 +56,21 @@ impl Session {
         parcel
     }
 
+    /// Counts a slice's launches with their times: those of a run share the run's.
+    fn count_launches(&self, flight: &Flight, completion: &mut Completion) {
+        let mut times = self.pools.times();
+        let end = flight.end.as_deref();
+        for (from, end, launches) in flight.runs.each(&flight.begin, end) {
+            let ns = end.map_or(0, |end| end.since(from));
+            if let ([alone], true) = (launches, ns > 0) {
+                times.measured(alone.key, alone.count, ns);
+            }
+            for (it, ns) in divide(ns, launches, |key| times.about(key)) {
+                completion.count_all(it.key, it.count, ns, it.sms);
+            }
+        }
+    }
+
     /// What a finished slice amounts to; `late` is an error the device reported while it ran.
     pub(super) fn completion(&mut self, mut flight: Flight, late: Option<Failure>) -> Completion {
         if late.is_some() {
@@ -68,7 +84,7 @@ impl Session {
             resident: self.memory.resident(),
             fault: late
                 .map(|failure| (flight.slice.first, failure))
-                .or(flight.fault),
+                .or(flight.fault.take()),
             ..Completion::default()
         };
         if completion.fault.is_none() || flight.end.is_some() {
@@ -77,16 +93,12 @@ impl Session {
                 .as_ref()
                 .map_or(0, |end| end.since(&flight.begin));
         }
-        let mut before = &flight.begin;
-        for timed in &flight.launches {
-            let ns = timed.end.since(before);
-            before = &timed.end;
-            completion.count(timed.key, ns, timed.sms);
-        }
+        self.count_launches(&flight, &mut completion);
+        let device_ns = completion.device_ns;
         completion.results = flight
             .results
             .into_iter()
-            .map(|(op, given, event)| {
+            .map(|(op, given)| {
                 let (kind, bytes) = match given {
                     Given::Nothing => (ResultKind::Sync, None),
                     Given::Copied(pinned) => (ResultKind::CopyOut, Some(self.parcel(&pinned))),
@@ -98,7 +110,8 @@ impl Session {
                     bytes,
                     // The driver prints to the worker's own output and offers no way to read it.
                     printed: Vec::new(),
-                    device_ns: event.since(&flight.begin),
+                    // All answers go out together.
+                    device_ns,
                 }
             })
             .collect();

@@ -1,26 +1,21 @@
 //! A slice on its way through the driver.
 
-use bus_schemas::{Failure, KernelKey, OpNumber};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bus_schemas::{Failure, OpNumber};
 use device::Slice;
 
-use crate::driver::Event;
-use crate::pools::Lease;
+use super::runs::Runs;
+use crate::pools::{Lease, Mark};
 
-/// What an op is answered with once the device has passed it.
+/// What an op is answered with once the device has passed its slice.
 #[derive(Debug)]
 pub(super) enum Given {
     Nothing,
     /// The pieces of a copy to the host.
     Copied(Vec<Lease>),
     Symbols(Vec<u8>),
-}
-
-/// A timed launch.
-#[derive(Debug)]
-pub(super) struct Timed {
-    pub(super) key: KernelKey,
-    pub(super) sms: u64,
-    pub(super) end: Event,
 }
 
 /// A slice on its way through the driver.
@@ -31,30 +26,40 @@ pub(super) struct Flight {
     pub(super) at: (usize, usize),
     /// That op's number.
     pub(super) next: OpNumber,
-    pub(super) begin: Event,
-    pub(super) end: Option<Event>,
-    pub(super) launches: Vec<Timed>,
+    /// The end of the slice before, where that has not passed.
+    pub(super) begin: Arc<Mark>,
+    pub(super) end: Option<Arc<Mark>>,
+    /// Each of its launches is measured.
+    pub(super) sampled: bool,
+    pub(super) runs: Runs<Mark>,
+    /// The last launch is measured by itself.
+    pub(super) alone: bool,
+    /// Marks on the way, and how many launches lie before each. There are some where few launches may be in flight.
+    passing: VecDeque<(Mark, usize)>,
     /// Launches known to have ended.
     ended: usize,
     /// What its copies to the device are read from, until it has ended.
     pub(super) staged: Vec<Lease>,
     /// The driver reads transfers themselves.
     pub(super) reads: bool,
-    pub(super) results: Vec<(OpNumber, Given, Event)>,
+    pub(super) results: Vec<(OpNumber, Given)>,
     /// Timed events: their ops and numbers.
-    pub(super) events: Vec<(OpNumber, u32, Event)>,
+    pub(super) events: Vec<(OpNumber, u32, Mark)>,
     pub(super) fault: Option<(OpNumber, Failure)>,
 }
 
 impl Flight {
-    pub(super) fn new(slice: Slice, begin: Event) -> Self {
+    pub(super) fn new(slice: Slice, begin: Arc<Mark>, sampled: bool) -> Self {
         Self {
             next: slice.first,
             slice,
             at: (0, 0),
             begin,
             end: None,
-            launches: Vec::new(),
+            sampled,
+            runs: Runs::default(),
+            alone: false,
+            passing: VecDeque::new(),
             ended: 0,
             staged: Vec::new(),
             reads: false,
@@ -69,13 +74,38 @@ impl Flight {
         self.at.0 != usize::MAX
     }
 
-    /// Launches that have not ended. One that failed has: its slice's end says so.
+    /// Whether launches lie behind its last mark on the way.
+    pub(super) fn wants_mark(&self) -> bool {
+        let marked = self
+            .passing
+            .back()
+            .map_or(self.ended, |(_, before)| *before);
+        self.runs.launched() > marked
+    }
+
+    /// All launches so far lie before this mark; without one they count as ended.
+    pub(super) fn passes(&mut self, mark: Option<Mark>) {
+        let launched = self.runs.launched();
+        match mark {
+            Some(mark) => self.passing.push_back((mark, launched)),
+            None => self.ended = launched,
+        }
+    }
+
+    /// Launches that have not ended, as far as marks tell. One that failed has: its slice's end says so.
     pub(super) fn flying(&mut self) -> usize {
-        let launches = self.launches.get(self.ended..).unwrap_or_default();
-        let ended = launches
-            .iter()
-            .take_while(|timed| timed.end.is_done().unwrap_or(true));
-        self.ended += ended.count();
-        self.launches.len() - self.ended
+        let launched = self.runs.launched();
+        while let Some((mark, before)) = self.passing.front() {
+            if !mark.is_done().unwrap_or(true) {
+                break;
+            }
+            self.ended = self.ended.max(*before);
+            self.passing.pop_front();
+        }
+        let end = self.end.as_ref().filter(|_| self.ended < launched);
+        if end.is_some_and(|end| end.is_done().unwrap_or(true)) {
+            self.ended = launched;
+        }
+        launched - self.ended
     }
 }

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{
-    Code, Failure, FunctionFingerprint, Launch, ModuleHash, Op, OpNumber, OpRef, TENSOR_MAP_BYTES,
-};
+use bus_schemas::{Code, Failure, ModuleHash, Op, OpNumber, OpRef, TENSOR_MAP_BYTES};
 
-use super::flight::Given;
-use super::flight::{Flight, Timed};
+use super::flight::{Flight, Given};
 use super::{Loaded, Session, Surroundings, tensor_maps};
-use crate::driver::{Event, Module};
+use crate::driver::{EventKind, Module};
 
 impl Session {
     /// Hands the driver one op.
@@ -21,8 +18,12 @@ impl Session {
         flight: &mut Flight,
     ) -> Result<(), Failure> {
         match op.op {
-            Op::Alloc { address, bytes } => self.alloc(surroundings, address, bytes),
+            Op::Alloc { address, bytes } => {
+                self.part(flight)?;
+                self.alloc(surroundings, address, bytes)
+            }
             Op::Free { address } => {
+                self.part(flight)?;
                 self.stream.wait()?;
                 self.memory.free(address)
             }
@@ -32,16 +33,21 @@ impl Session {
                 transfer,
             } => {
                 self.check(address, bytes)?;
+                self.part_by(bytes, flight)?;
                 self.copy_in(flight, (address, bytes), transfer, op.payload)
             }
             Op::CopyOut { address, bytes } => {
                 self.check(address, bytes)?;
+                self.part_by(bytes, flight)?;
+                self.close(flight)?;
                 let pieces = self.copy_out(address, bytes)?;
-                self.answer(number, Given::Copied(pieces), flight)
+                flight.results.push((number, Given::Copied(pieces)));
+                Ok(())
             }
             Op::Copy { to, from, bytes } => {
                 self.check(to, bytes)?;
                 self.check(from, bytes)?;
+                self.part_by(bytes, flight)?;
                 self.stream.copy(to, from, bytes)
             }
             Op::Set {
@@ -49,9 +55,16 @@ impl Session {
                 count,
                 value,
                 width,
-            } => self.set(address, count, value, width),
-            Op::LoadModule { slot, hash } => self.load(surroundings, slot, hash),
+            } => {
+                self.part_by(count.saturating_mul(u64::from(width)), flight)?;
+                self.set(address, count, value, width)
+            }
+            Op::LoadModule { slot, hash } => {
+                self.part(flight)?;
+                self.load(surroundings, slot, hash)
+            }
             Op::UnloadModule { slot } => {
+                self.part(flight)?;
                 self.stream.wait()?;
                 self.slots.remove(&slot);
                 Ok(())
@@ -59,12 +72,14 @@ impl Session {
             Op::Launch(launch) => self.launch(surroundings.sms, &launch, op.payload, flight),
             Op::Event { timed: false, .. } => Ok(()),
             Op::Event { event, timed: true } => {
-                let reached = Event::new()?;
-                self.stream.record(&reached)?;
+                let reached = self.mark(EventKind::Timed)?;
                 flight.events.push((number, event, reached));
                 Ok(())
             }
-            Op::Sync => self.answer(number, Given::Nothing, flight),
+            Op::Sync => {
+                flight.results.push((number, Given::Nothing));
+                Ok(())
+            }
             Op::TensorMap { address } => {
                 self.check(address, TENSOR_MAP_BYTES as u64)?;
                 let map = tensor_maps::encoded(self.window, op.payload)?;
@@ -72,7 +87,8 @@ impl Session {
             }
             Op::Symbols { slot } => {
                 let rows = self.symbols(slot)?;
-                self.answer(number, Given::Symbols(rows), flight)
+                flight.results.push((number, Given::Symbols(rows)));
+                Ok(())
             }
         }
     }
@@ -106,22 +122,6 @@ impl Session {
         self.stream.set(address, count, value, width)
     }
 
-    /// The session is answered once the device has come here.
-    fn answer(
-        &mut self,
-        number: OpNumber,
-        given: Given,
-        flight: &mut Flight,
-    ) -> Result<(), Failure> {
-        let event = Event::new().and_then(|event| self.stream.record(&event).map(|()| event));
-        if event.is_err() {
-            // The buffers of a copy go to others, and are being written to.
-            let _ = self.stream.wait();
-        }
-        flight.results.push((number, given, event?));
-        Ok(())
-    }
-
     fn load(
         &mut self,
         surroundings: &Surroundings<'_>,
@@ -143,56 +143,6 @@ impl Session {
             self.stream.wait()?;
         }
         self.slots.insert(slot, loaded);
-        Ok(())
-    }
-
-    fn launch(
-        &mut self,
-        sms: u32,
-        launch: &Launch,
-        params: &[u8],
-        flight: &mut Flight,
-    ) -> Result<(), Failure> {
-        let unknown = |what: String| Failure::new(Code::UnknownFunction, what);
-        let loaded = self.slots.get_mut(&launch.module);
-        let loaded = loaded.ok_or_else(|| unknown(format!("slot {} is empty", launch.module)))?;
-        let info = loaded.linked.info.functions.get(launch.function as usize);
-        let info = info.ok_or_else(|| unknown(format!("no function {}", launch.function)))?;
-        if params.len() != info.param_bytes as usize {
-            let (name, have, need) = (&info.name, params.len(), info.param_bytes);
-            let detail = format!("{name} takes {need} bytes of parameters, not {have}");
-            return Err(Failure::new(Code::BadLaunch, detail));
-        }
-        let (function, allowed) = match loaded.functions.get(&launch.function) {
-            Some(known) => *known,
-            None => (loaded.module.function(&info.name)?, 0),
-        };
-        if launch.shared > allowed {
-            // Beside its static bytes fewer than 48 KiB may be more than it has without asking.
-            function.allow_shared(launch.shared)?;
-        }
-        if launch.attributes.non_portable {
-            function.allow_large_clusters()?;
-        }
-        let allowed = allowed.max(launch.shared);
-        loaded
-            .functions
-            .insert(launch.function, (function, allowed));
-        if launch.attributes.tensor_maps {
-            let params = tensor_maps::in_place(self.window, params)?;
-            self.stream.launch(function, launch, &params)?;
-        } else {
-            self.stream.launch(function, launch, params)?;
-        }
-        let end = Event::new()?;
-        self.stream.record(&end)?;
-        let fingerprint = FunctionFingerprint::new(&loaded.linked.hash, &info.name);
-        let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
-        flight.launches.push(Timed {
-            key: fingerprint.launch_key(launch),
-            sms: blocks.min(u64::from(sms)),
-            end,
-        });
         Ok(())
     }
 }

@@ -1,0 +1,112 @@
+//! Launches, as the driver gets them, and the marks that measure them.
+//!
+//! A timed mark costs the device 2 us, as much as a small kernel, so most launches have none: those of a run share
+//! the time of the run. A kernel is measured by itself while little is known of it, and each is in some slices.
+
+use bus_schemas::{Code, Failure, FunctionFingerprint, Launch};
+
+use super::flight::Flight;
+use super::{Session, tensor_maps};
+use crate::driver::{EventKind, Function};
+use crate::pools::Mark;
+
+/// Bytes of a copy that takes about as long as a mark: it counts as a part of the launches around it.
+const LIGHT: u64 = 64 << 10;
+
+impl Session {
+    pub(super) fn launch(
+        &mut self,
+        sms: u32,
+        launch: &Launch,
+        params: &[u8],
+        flight: &mut Flight,
+    ) -> Result<(), Failure> {
+        let (function, fingerprint) = self.entry(launch, params)?;
+        let key = fingerprint.launch_key(launch);
+        let alone = flight.sampled || self.pools.times().is_due(key);
+        if alone || flight.alone {
+            self.close(flight)?;
+        }
+        if flight.runs.wants_begin() {
+            let from = self.mark(EventKind::Timed)?;
+            flight.runs.begin(Some(from));
+        }
+        if launch.attributes.tensor_maps {
+            let params = tensor_maps::in_place(self.window, params)?;
+            self.stream.launch(function, launch, &params)?;
+        } else {
+            self.stream.launch(function, launch, params)?;
+        }
+        let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+        flight.runs.add(key, blocks.min(u64::from(sms)));
+        flight.alone = alone;
+        Ok(())
+    }
+
+    /// The function that a launch names, if it takes these parameters.
+    fn entry(
+        &mut self,
+        launch: &Launch,
+        params: &[u8],
+    ) -> Result<(Function, FunctionFingerprint), Failure> {
+        let unknown = |what: String| Failure::new(Code::UnknownFunction, what);
+        let loaded = self.slots.get_mut(&launch.module);
+        let loaded = loaded.ok_or_else(|| unknown(format!("slot {} is empty", launch.module)))?;
+        let info = loaded.linked.info.functions.get(launch.function as usize);
+        let info = info.ok_or_else(|| unknown(format!("no function {}", launch.function)))?;
+        if params.len() != info.param_bytes as usize {
+            let (name, have, need) = (&info.name, params.len(), info.param_bytes);
+            let detail = format!("{name} takes {need} bytes of parameters, not {have}");
+            return Err(Failure::new(Code::BadLaunch, detail));
+        }
+        let (function, allowed) = match loaded.functions.get(&launch.function) {
+            Some(known) => *known,
+            None => (loaded.module.function(&info.name)?, 0),
+        };
+        if launch.shared > allowed {
+            // Beside its static bytes fewer than 48 KiB may be more than it has without asking.
+            function.allow_shared(launch.shared)?;
+        }
+        if launch.attributes.non_portable {
+            function.allow_large_clusters()?;
+        }
+        let allowed = allowed.max(launch.shared);
+        loaded
+            .functions
+            .insert(launch.function, (function, allowed));
+        let fingerprint = FunctionFingerprint::new(&loaded.linked.hash, &info.name);
+        Ok((function, fingerprint))
+    }
+
+    /// An event at this point of the stream.
+    pub(super) fn mark(&self, kind: EventKind) -> Result<Mark, Failure> {
+        let mark = self.pools.events.take(kind)?;
+        self.stream.record(&mark)?;
+        Ok(mark)
+    }
+
+    /// Ends the run of launches that is open, if one is.
+    pub(super) fn close(&self, flight: &mut Flight) -> Result<(), Failure> {
+        if flight.runs.is_open() {
+            let end = self.mark(EventKind::Timed)?;
+            flight.runs.close(end);
+        }
+        Ok(())
+    }
+
+    /// What comes next is no launch's time.
+    pub(super) fn part(&self, flight: &mut Flight) -> Result<(), Failure> {
+        self.close(flight)?;
+        flight.runs.part();
+        Ok(())
+    }
+
+    /// What comes next moves so many bytes: if they are many, it is no launch's time.
+    pub(super) fn part_by(&self, bytes: u64, flight: &mut Flight) -> Result<(), Failure> {
+        match bytes > LIGHT {
+            true => self.part(flight),
+            false if flight.alone => self.close(flight),
+            false => Ok(()),
+        }
+    }
+}
