@@ -14,6 +14,7 @@ mod linked;
 mod memory;
 mod pools;
 mod properties;
+mod rest;
 mod session;
 
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use device::{
-    BlockBytes, Completion, Device, DeviceInfo, ExportMemory, Feed, FunctionInfo, Moved,
+    BlockBytes, Completion, Device, DeviceInfo, ExportMemory, Feed, FunctionInfo, Interrupt, Moved,
     PreparedModule, SharingDomain, Slice, SwapUse,
 };
 use device_swap::{Away, SwapSpace};
@@ -31,6 +32,7 @@ use driver::{Context, Module};
 use exports::Exports;
 use linked::Linked;
 use pools::Pools;
+use rest::Rest;
 use session::{Session, Surroundings};
 
 /// Whether a CUDA driver is installed on this host; Warploom's own drop-in is none.
@@ -58,6 +60,9 @@ pub struct CudaDevice {
     feed: Feed,
     exports: Exports,
     pools: Pools,
+    /// Ends a poll when a command has come.
+    interrupt: Arc<Interrupt>,
+    rest: Rest,
     /// Why its context has ended, if it has.
     lost: Option<Failure>,
     /// Since when its clock runs.
@@ -105,6 +110,8 @@ impl CudaDevice {
             feed: Feed::default(),
             exports: Exports::default(),
             pools: Pools::new(),
+            interrupt: Arc::default(),
+            rest: Rest::new(),
             lost: None,
             began: Instant::now(),
         })
@@ -299,12 +306,18 @@ impl Device for CudaDevice {
         Ok(info)
     }
 
+    /// Raised for every command: a poll runs nothing, so none is worth its end.
+    fn interrupt(&self) -> Option<Arc<Interrupt>> {
+        Some(Arc::clone(&self.interrupt))
+    }
+
     fn spares(&self) -> Option<Arc<Mutex<Spares>>> {
         Some(self.pools.shared_spares())
     }
 
     fn submit(&mut self, slice: Slice) {
         let now = self.now();
+        self.rest.stirred();
         if let Some(session) = self.sessions.get_mut(&slice.session) {
             self.feed.submitted(now, slice.session, slice.priority);
             session.submit(slice);
@@ -336,14 +349,17 @@ impl Device for CudaDevice {
                 self.feed.ended(now, done.session, answered);
             }
             self.pump();
-            if !completions.is_empty() || !self.is_busy() || begun.elapsed() >= budget {
+            if !completions.is_empty() {
+                self.rest.stirred();
                 return;
             }
-            match self.sessions.values().any(Session::waits) {
-                // The next kernel is to follow at once.
-                true => std::thread::yield_now(),
-                false => std::thread::sleep(Duration::from_micros(20).min(budget)),
+            let ends = self.interrupt.is_raised() || begun.elapsed() >= budget;
+            if ends || !self.is_busy() {
+                return;
             }
+            // Behind a kernel that is the last of few in flight the next is to follow at once.
+            let hurried = self.sessions.values().any(Session::waits);
+            self.rest.pause(hurried, budget);
         }
     }
 

@@ -1,0 +1,85 @@
+//! How the device's thread passes the time between two looks at the GPU.
+
+use std::time::{Duration, Instant};
+
+/// How long after something happened more is looked for without a pause: a sleep takes longer than many kernels.
+const AWAKE: Duration = Duration::from_micros(50);
+/// A sleep between two looks.
+const NAP: Duration = Duration::from_micros(20);
+/// Processors of a host that can spare one.
+const SPARE: usize = 3;
+/// Turns of a loop that waits without a pause, some hundred nanoseconds.
+const TURNS: usize = 16;
+
+/// What to do until the next look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    Spin,
+    Yield,
+    Sleep,
+}
+
+/// When the thread may sleep.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// The host has a processor to spare.
+    spins: bool,
+    /// When something was submitted or completed last.
+    stirred_at: Instant,
+}
+
+impl Rest {
+    pub(crate) fn new() -> Self {
+        let processors = std::thread::available_parallelism();
+        Self {
+            spins: processors.is_ok_and(|n| n.get() >= SPARE),
+            stirred_at: Instant::now(),
+        }
+    }
+
+    /// Something was submitted, or has completed.
+    pub(crate) fn stirred(&mut self) {
+        self.stirred_at = Instant::now();
+    }
+
+    /// Passes some time, `most` at most; `hurried` where the GPU is to get more work at once.
+    pub(crate) fn pause(&self, hurried: bool, most: Duration) {
+        match self.next(hurried, self.stirred_at.elapsed()) {
+            Pause::Spin => (0..TURNS).for_each(|_| std::hint::spin_loop()),
+            Pause::Yield => std::thread::yield_now(),
+            Pause::Sleep => std::thread::sleep(NAP.min(most)),
+        }
+    }
+
+    fn next(&self, hurried: bool, still: Duration) -> Pause {
+        match (hurried, self.spins && still < AWAKE) {
+            (true, _) => Pause::Yield,
+            (false, true) => Pause::Spin,
+            (false, false) => Pause::Sleep,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_sleeps_once_nothing_happens_and_where_it_would_keep_others_from_running() {
+        let rest = |spins| Rest {
+            spins,
+            ..Rest::new()
+        };
+        let (soon, late) = (AWAKE / 2, AWAKE);
+        for (spins, hurried, still, pause) in [
+            (true, false, soon, Pause::Spin),
+            (true, false, late, Pause::Sleep),
+            (false, false, soon, Pause::Sleep),
+            (true, true, late, Pause::Yield),
+            (false, true, late, Pause::Yield),
+        ] {
+            let next = rest(spins).next(hurried, still);
+            assert_eq!(next, pause, "{spins} {hurried} {still:?}");
+        }
+    }
+}
