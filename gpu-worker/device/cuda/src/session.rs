@@ -7,13 +7,14 @@ mod flight;
 mod launches;
 mod ops;
 mod runs;
+mod slots;
 mod swapping;
 mod tensor_maps;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use bus_schemas::{Failure, ModuleHash, Op, SessionId, Window};
+use bus_schemas::{Failure, FunctionFingerprint, ModuleHash, Op, SessionId, Window};
 use device::{Completion, OpSpan, Slice};
 use device_swap::Movable as _;
 
@@ -22,17 +23,29 @@ use crate::linked::Linked;
 use crate::memory::Memory;
 use crate::pools::{Mark, Pools};
 use flight::Flight;
+use slots::Slots;
 
 /// A module instance: its globals are the session's own.
 #[derive(Debug)]
 struct Loaded {
     linked: Arc<Linked>,
     module: Module,
-    /// Each with the dynamic shared bytes that it was allowed.
-    functions: BTreeMap<u32, (Function, u32)>,
+    /// Those that were launched, by index.
+    functions: Vec<Option<Entry>>,
     /// Addresses and bytes of its variables, once its client has asked for them. They lie where
     /// the driver put them, outside of the session's window.
     variables: Vec<(u64, u64)>,
+}
+
+/// A function that was launched.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    function: Function,
+    fingerprint: FunctionFingerprint,
+    /// Bytes of its parameters.
+    params: usize,
+    /// Dynamic shared bytes that it was allowed.
+    allowed: u32,
 }
 
 /// A session on the device.
@@ -49,7 +62,7 @@ pub(crate) struct Session {
     /// The last slice's begin, and when on the device's clock that was. An elapsed time is a
     /// single-precision number, so it must not grow with the session's age.
     base: (Arc<Mark>, u64),
-    slots: BTreeMap<u32, Loaded>,
+    slots: Slots<Loaded>,
     /// The urgency of its stream.
     urgency: u8,
     /// Slices the driver has all or part of: only the last can be one of which it has a part.
@@ -101,7 +114,7 @@ impl Session {
         let base = Arc::new(pools.events.take(EventKind::Timed)?);
         stream.record(&base)?;
         let memory = Memory::new(window, granularity);
-        let (slots, flights) = (BTreeMap::new(), VecDeque::new());
+        let (slots, flights) = (Slots::default(), VecDeque::new());
         let (urgency, waiting) = (NONE, VecDeque::new());
         Ok(Self {
             id,

@@ -24,7 +24,7 @@ impl Session {
 
     /// Where the variables of a slot's module lie.
     pub(super) fn symbols(&mut self, slot: u32) -> Result<Vec<u8>, Failure> {
-        let Some(loaded) = self.slots.get_mut(&slot) else {
+        let Some(loaded) = self.slots.get_mut(slot) else {
             let detail = format!("no module in slot {slot}");
             return Err(Failure::new(Code::UnknownFunction, detail));
         };

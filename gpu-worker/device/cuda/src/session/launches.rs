@@ -6,12 +6,16 @@
 use bus_schemas::{Code, Failure, FunctionFingerprint, Launch};
 
 use super::flight::Flight;
-use super::{Session, tensor_maps};
-use crate::driver::{EventKind, Function};
+use super::{Entry, Session, tensor_maps};
+use crate::driver::EventKind;
 use crate::pools::Mark;
 
 /// Bytes of a copy that takes about as long as a mark: it counts as a part of the launches around it.
 const LIGHT: u64 = 64 << 10;
+
+fn unknown(what: String) -> Failure {
+    Failure::new(Code::UnknownFunction, what)
+}
 
 impl Session {
     pub(super) fn launch(
@@ -21,8 +25,8 @@ impl Session {
         params: &[u8],
         flight: &mut Flight,
     ) -> Result<(), Failure> {
-        let (function, fingerprint) = self.entry(launch, params)?;
-        let key = fingerprint.launch_key(launch);
+        let entry = self.entry(launch, params)?;
+        let key = entry.fingerprint.launch_key(launch);
         let alone = flight.sampled || self.pools.times().is_due(key);
         if alone || flight.alone {
             self.close(flight)?;
@@ -31,11 +35,14 @@ impl Session {
             let from = self.mark(EventKind::Timed)?;
             flight.runs.begin(Some(from));
         }
+        if launch.attributes.non_portable {
+            entry.function.allow_large_clusters()?;
+        }
         if launch.attributes.tensor_maps {
             let params = tensor_maps::in_place(self.window, params)?;
-            self.stream.launch(function, launch, &params)?;
+            self.stream.launch(entry.function, launch, &params)?;
         } else {
-            self.stream.launch(function, launch, params)?;
+            self.stream.launch(entry.function, launch, params)?;
         }
         let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
         flight.runs.add(key, blocks.min(u64::from(sms)));
@@ -43,39 +50,46 @@ impl Session {
         Ok(())
     }
 
-    /// The function that a launch names, if it takes these parameters.
-    fn entry(
-        &mut self,
-        launch: &Launch,
-        params: &[u8],
-    ) -> Result<(Function, FunctionFingerprint), Failure> {
-        let unknown = |what: String| Failure::new(Code::UnknownFunction, what);
-        let loaded = self.slots.get_mut(&launch.module);
+    /// The function that a launch names, if it takes these parameters and this much shared memory.
+    fn entry(&mut self, launch: &Launch, params: &[u8]) -> Result<Entry, Failure> {
+        let loaded = self.slots.get_mut(launch.module);
         let loaded = loaded.ok_or_else(|| unknown(format!("slot {} is empty", launch.module)))?;
-        let info = loaded.linked.info.functions.get(launch.function as usize);
-        let info = info.ok_or_else(|| unknown(format!("no function {}", launch.function)))?;
+        let index = launch.function as usize;
+        let known = loaded.functions.get(index).copied().flatten();
+        if let Some(entry) = known
+            && entry.params == params.len()
+            && entry.allowed >= launch.shared
+        {
+            return Ok(entry);
+        }
+        let info = loaded.linked.info.functions.get(index);
+        let info = info.ok_or_else(|| unknown(format!("no function {index}")))?;
         if params.len() != info.param_bytes as usize {
             let (name, have, need) = (&info.name, params.len(), info.param_bytes);
             let detail = format!("{name} takes {need} bytes of parameters, not {have}");
             return Err(Failure::new(Code::BadLaunch, detail));
         }
-        let (function, allowed) = match loaded.functions.get(&launch.function) {
-            Some(known) => *known,
-            None => (loaded.module.function(&info.name)?, 0),
+        let mut entry = match known {
+            Some(entry) => entry,
+            None => Entry {
+                function: loaded.module.function(&info.name)?,
+                fingerprint: FunctionFingerprint::new(&loaded.linked.hash, &info.name),
+                params: params.len(),
+                allowed: 0,
+            },
         };
-        if launch.shared > allowed {
+        if launch.shared > entry.allowed {
             // Beside its static bytes fewer than 48 KiB may be more than it has without asking.
-            function.allow_shared(launch.shared)?;
+            entry.function.allow_shared(launch.shared)?;
+            entry.allowed = launch.shared;
         }
-        if launch.attributes.non_portable {
-            function.allow_large_clusters()?;
+        if index >= loaded.functions.len() {
+            loaded.functions.resize(index + 1, None);
         }
-        let allowed = allowed.max(launch.shared);
-        loaded
-            .functions
-            .insert(launch.function, (function, allowed));
-        let fingerprint = FunctionFingerprint::new(&loaded.linked.hash, &info.name);
-        Ok((function, fingerprint))
+        if let Some(place) = loaded.functions.get_mut(index) {
+            *place = Some(entry);
+        }
+        Ok(entry)
     }
 
     /// An event at this point of the stream.

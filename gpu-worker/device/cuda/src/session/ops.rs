@@ -1,7 +1,5 @@
 //! Ops, as the driver gets them.
 
-use std::collections::BTreeMap;
-
 use bus_schemas::{Code, Failure, ModuleHash, Op, OpNumber, OpRef, TENSOR_MAP_BYTES};
 
 use super::flight::{Flight, Given};
@@ -66,7 +64,7 @@ impl Session {
             Op::UnloadModule { slot } => {
                 self.part(flight)?;
                 self.stream.wait()?;
-                self.slots.remove(&slot);
+                self.slots.remove(slot);
                 Ok(())
             }
             Op::Launch(launch) => self.launch(surroundings.sms, &launch, op.payload, flight),
@@ -136,10 +134,10 @@ impl Session {
         let loaded = Loaded {
             linked: linked.clone(),
             module,
-            functions: BTreeMap::new(),
+            functions: Vec::new(),
             variables: Vec::new(),
         };
-        if self.slots.contains_key(&slot) {
+        if self.slots.get_mut(slot).is_some() {
             self.stream.wait()?;
         }
         self.slots.insert(slot, loaded);
