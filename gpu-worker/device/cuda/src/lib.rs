@@ -23,14 +23,14 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use device::{
-    BlockBytes, Completion, Device, DeviceInfo, ExportMemory, Feed, FunctionInfo, Interrupt, Moved,
-    PreparedModule, SharingDomain, Slice, SwapUse,
+    Completion, Device, DeviceInfo, ExportMemory, Feed, Interrupt, Moved, PreparedModule,
+    SharingDomain, Slice, SwapUse,
 };
 use device_swap::{Away, SwapSpace};
 
 use driver::{Context, Module};
 use exports::Exports;
-use linked::Linked;
+use linked::{Linked, SAYS_PARAMETERS, agrees, functions};
 use pools::Pools;
 use rest::Rest;
 use session::{Session, Surroundings};
@@ -125,9 +125,9 @@ impl CudaDevice {
         self
     }
 
-    /// Bytes that are allocated on the device, those of sessions on their way among them.
-    fn resident(&self) -> u64 {
-        self.sessions.values().map(Session::resident).sum::<u64>() + self.away.moving()
+    /// Bytes that sessions take of the device, those on their way among them.
+    fn held(&self) -> u64 {
+        self.sessions.values().map(Session::held).sum::<u64>() + self.away.moving()
     }
 
     /// Nanoseconds of its clock.
@@ -172,51 +172,18 @@ impl CudaDevice {
 
     /// Hands the driver ops of a session, up to one that frees what others use: gives what that is.
     fn refill(&mut self, id: SessionId, depth: u32) -> Option<u64> {
+        let held = self.held();
+        let session = self.sessions.get_mut(&id)?;
+        let others = held.saturating_sub(session.held());
         let surroundings = Surroundings {
             context: &self.context,
             modules: &self.modules,
             sms: self.info.properties.sms,
-            spare: self.info.capacity.saturating_sub(self.resident()),
+            room: self.info.capacity.saturating_sub(others),
         };
-        let session = self.sessions.get_mut(&id)?;
         session.refill(&surroundings, depth);
         session.frees()
     }
-}
-
-/// The driver's version from which on it says what parameters a kernel takes.
-const SAYS_PARAMETERS: u32 = 12_040;
-
-/// Whether the driver takes the kernels of machine code for what our own reader does: by name, and with as many
-/// bytes of parameters. One that it does not give by its name cannot be launched, and is not looked at.
-fn agrees(parsed: &ptx::ModuleInfo, module: &Module) -> Result<(), Failure> {
-    for entry in &parsed.entries {
-        let function = match module.function(&entry.name) {
-            Ok(function) => function,
-            Err(failure) if failure.code == Code::UnknownFunction => continue,
-            Err(failure) => return Err(failure),
-        };
-        let (ours, theirs) = (entry.param_bytes, function.param_bytes());
-        if ours != theirs {
-            let name = &entry.name;
-            let detail = format!(
-                "kernel {name:?} takes {ours} bytes of parameters by its image, {theirs} by the driver"
-            );
-            return Err(Failure::new(Code::BadModule, detail));
-        }
-    }
-    Ok(())
-}
-
-/// Kernels in the order of our own parser, which is the client's.
-fn functions(parsed: &ptx::ModuleInfo) -> Vec<FunctionInfo> {
-    let entries = parsed.entries.iter();
-    let info = entries.map(|entry| FunctionInfo {
-        name: entry.name.clone(),
-        param_bytes: entry.param_bytes,
-        block: BlockBytes::default(),
-    });
-    info.collect()
 }
 
 impl Device for CudaDevice {
@@ -393,7 +360,7 @@ impl Device for CudaDevice {
     }
 
     fn swap_in(&mut self, session: SessionId) {
-        let room = self.info.capacity.saturating_sub(self.resident());
+        let room = self.info.capacity.saturating_sub(self.held());
         self.away.swap_in(session, room);
     }
 

@@ -1,6 +1,7 @@
 //! A session's device memory: allocations at addresses its client picks, physical memory behind
 //! them in extents of whole granules that neighbouring allocations may share.
 
+mod buried;
 mod exchange;
 mod imports;
 
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 use bus_schemas::{Code, Failure, Window};
 
 use crate::driver::{Context, Mapping};
+use buried::{Buried, Grave};
 pub(crate) use imports::ExportedExtents;
 use imports::Imports;
 
@@ -21,6 +23,8 @@ pub(crate) struct Memory {
     allocations: BTreeMap<u64, u64>,
     /// First address -> extent.
     extents: BTreeMap<u64, Extent>,
+    /// Those that no allocation touches any more, while work may.
+    buried: Buried<Option<Mapping>>,
     imports: Imports,
     resident: u64,
 }
@@ -46,6 +50,7 @@ impl Memory {
             granularity,
             allocations,
             extents,
+            buried: Buried::default(),
             imports: Imports::default(),
             resident: 0,
         }
@@ -54,6 +59,11 @@ impl Memory {
     /// Bytes allocated.
     pub(crate) fn resident(&self) -> u64 {
         self.resident
+    }
+
+    /// Bytes that it takes of the device: those that were freed and may be in use are among them.
+    pub(crate) fn held(&self) -> u64 {
+        self.resident + self.buried.held()
     }
 
     /// The allocation that holds an address: its first address and bytes.
@@ -94,8 +104,8 @@ impl Memory {
         true
     }
 
-    /// Backs a range of the window that is free. Gives the ranges that are mapped anew for it: what is
-    /// in them is somebody else's.
+    /// Backs a range of the window that is free, with what was freed there if that is mapped yet: work on it lies
+    /// in front of the caller's. Gives the ranges that are mapped anew: what is in them is somebody else's.
     pub(crate) fn alloc(
         &mut self,
         context: &Context,
@@ -121,28 +131,75 @@ impl Memory {
                 "{bytes} bytes at {address:#x} would lie beside another session's"
             )));
         }
-        let gaps = self.gaps(base, limit);
-        for (from, to) in gaps.iter().copied() {
-            match context.map(from, to - from) {
-                Ok(mapping) => {
-                    let extent = Extent {
-                        size: to - from,
-                        mapping: Some(mapping),
-                        users: 0,
-                    };
-                    self.extents.insert(from, extent);
-                }
-                Err(failure) => {
-                    self.extents.retain(|_, extent| extent.users > 0);
-                    return Err(failure);
-                }
-            }
-        }
+        let gaps = self.back(context, base, limit)?;
         self.touch(base, limit, |users| *users += 1);
         self.allocations.insert(address, bytes);
         self.resident += bytes;
         let fresh = gaps.into_iter().map(|(from, to)| (from, to - from));
         Ok(fresh.collect())
+    }
+
+    /// Has all of a range of whole granules mapped; gives what was not. Where that fails all is as before.
+    fn back(
+        &mut self,
+        context: &Context,
+        base: u64,
+        limit: u64,
+    ) -> Result<Vec<(u64, u64)>, Failure> {
+        let mut revived = Vec::new();
+        for (first, grave) in self.buried.revive(base, limit) {
+            let Grave {
+                size,
+                held,
+                free,
+                what: mapping,
+            } = grave;
+            let users = 0;
+            revived.push((first, held, free));
+            self.extents.insert(
+                first,
+                Extent {
+                    size,
+                    mapping,
+                    users,
+                },
+            );
+        }
+        let gaps = self.gaps(base, limit);
+        let map = |(from, to): &(u64, u64)| {
+            let mapping = context.map(*from, to - from)?;
+            let extent = Extent {
+                size: to - from,
+                mapping: Some(mapping),
+                users: 0,
+            };
+            Ok((*from, extent))
+        };
+        match gaps.iter().map(map).collect::<Result<Vec<_>, Failure>>() {
+            Ok(mapped) => {
+                self.extents.extend(mapped);
+                Ok(gaps)
+            }
+            Err(failure) => {
+                for (first, held, free) in revived {
+                    self.bury(first, held, free);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// No allocation touches an extent any more.
+    fn bury(&mut self, first: u64, held: u64, free: u64) {
+        if let Some(extent) = self.extents.remove(&first) {
+            let grave = Grave {
+                size: extent.size,
+                held,
+                free,
+                what: extent.mapping,
+            };
+            self.buried.bury(first, grave);
+        }
     }
 
     /// Unmapped parts of a range of whole granules.
@@ -173,17 +230,34 @@ impl Memory {
         }
     }
 
-    /// Frees the allocation that begins at an address. The caller has waited for its users.
-    pub(crate) fn free(&mut self, address: u64) -> Result<(), Failure> {
+    /// Frees the allocation that begins at an address. What is behind it stays mapped until [`Memory::passed`] is
+    /// told the number of this free, which is above those of earlier ones.
+    pub(crate) fn free(&mut self, address: u64, free: u64) -> Result<(), Failure> {
         let Some(bytes) = self.allocations.remove(&address) else {
             return Err(bad(format!("no allocation begins at {address:#x}")));
         };
         let base = address - address % self.granularity;
         let limit = (address + bytes).next_multiple_of(self.granularity);
         self.touch(base, limit, |users| *users -= 1);
-        self.extents.retain(|_, extent| extent.users > 0);
         self.resident -= bytes;
+        let end = address + bytes;
+        let below = self.extents.range(..limit).rev();
+        let touched = below.take_while(|(first, extent)| **first + extent.size > base);
+        let dead = touched.filter(|(_, extent)| extent.users == 0);
+        let held = |(first, extent): (&u64, &Extent)| {
+            let last = end.min(first + extent.size);
+            (*first, last.saturating_sub(address.max(*first)))
+        };
+        let dead: Vec<_> = dead.map(held).collect();
+        for (first, held) in dead {
+            self.bury(first, held, free);
+        }
         Ok(())
+    }
+
+    /// All work has passed a free, and those before it: what is behind them goes.
+    pub(crate) fn passed(&mut self, free: u64) {
+        drop(self.buried.passed(free));
     }
 
     /// The extents that have physical memory: first address and bytes.

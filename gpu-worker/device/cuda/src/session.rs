@@ -4,6 +4,7 @@ mod answers;
 mod copies;
 mod exports;
 mod flight;
+mod graves;
 mod launches;
 mod ops;
 mod runs;
@@ -23,6 +24,7 @@ use crate::linked::Linked;
 use crate::memory::Memory;
 use crate::pools::{Mark, Pools};
 use flight::Flight;
+use graves::Graves;
 use slots::Slots;
 
 /// A module instance: its globals are the session's own.
@@ -63,6 +65,8 @@ pub(crate) struct Session {
     /// single-precision number, so it must not grow with the session's age.
     base: (Arc<Mark>, u64),
     slots: Slots<Loaded>,
+    /// What was freed and may be in use.
+    graves: Graves,
     /// The urgency of its stream.
     urgency: u8,
     /// Slices the driver has all or part of: only the last can be one of which it has a part.
@@ -84,8 +88,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) context: &'a Context,
     pub(crate) modules: &'a BTreeMap<ModuleHash, Arc<Linked>>,
     pub(crate) sms: u32,
-    /// Bytes that are left on the device.
-    pub(crate) spare: u64,
+    /// Bytes that other sessions leave on the device.
+    pub(crate) room: u64,
 }
 
 impl Drop for Session {
@@ -126,6 +130,7 @@ impl Session {
             _addresses: addresses,
             base: (base, now),
             slots,
+            graves: Graves::default(),
             urgency,
             flights,
             waiting,
@@ -143,6 +148,11 @@ impl Session {
 
     pub(crate) fn resident(&self) -> u64 {
         self.memory.resident()
+    }
+
+    /// Bytes that it takes of the device, those that were freed and may be in use among them.
+    pub(crate) fn held(&self) -> u64 {
+        self.memory.held()
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -301,6 +311,12 @@ impl Session {
 
     /// Appends the slices that are done, in order.
     pub(crate) fn completed(&mut self, completions: &mut Vec<Completion>) {
+        self.complete(completions);
+        // Behind it: what a slice freed is gone when the slice has completed.
+        self.drop_passed();
+    }
+
+    fn complete(&mut self, completions: &mut Vec<Completion>) {
         while let Some(flight) = self.flights.front().filter(|flight| !flight.is_part()) {
             let done = flight.end.as_ref().map_or(Ok(true), |end| end.is_done());
             let late = match done {

@@ -48,6 +48,8 @@ impl Session {
         address: u64,
         exported: &ExportedExtents,
     ) -> Result<(), Failure> {
+        // What was freed may be mapped there.
+        self.drop_if_freed()?;
         self.memory.import(context, address, exported)
     }
 

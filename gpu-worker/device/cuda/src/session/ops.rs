@@ -20,11 +20,7 @@ impl Session {
                 self.part(flight)?;
                 self.alloc(surroundings, address, bytes)
             }
-            Op::Free { address } => {
-                self.part(flight)?;
-                self.stream.wait()?;
-                self.memory.free(address)
-            }
+            Op::Free { address } => self.free(address),
             Op::CopyIn {
                 address,
                 bytes,
@@ -63,9 +59,8 @@ impl Session {
             }
             Op::UnloadModule { slot } => {
                 self.part(flight)?;
-                self.stream.wait()?;
-                self.slots.remove(slot);
-                Ok(())
+                let loaded = self.slots.remove(slot);
+                loaded.map_or(Ok(()), |loaded| self.unload(loaded))
             }
             Op::Launch(launch) => self.launch(surroundings.sms, &launch, op.payload, flight),
             Op::Event { timed: false, .. } => Ok(()),
@@ -99,12 +94,22 @@ impl Session {
         address: u64,
         bytes: u64,
     ) -> Result<(), Failure> {
-        if bytes > around.spare {
-            let left = around.spare;
+        if bytes > around.room.saturating_sub(self.memory.held()) {
+            // What was freed is room once it is not used any more.
+            self.drop_if_freed()?;
+        }
+        let left = around.room.saturating_sub(self.memory.held());
+        if bytes > left {
             let detail = format!("{bytes} bytes asked for, {left} are left on the device");
             return Err(Failure::new(Code::OutOfMemory, detail));
         }
-        for (fresh, size) in self.memory.alloc(around.context, address, bytes)? {
+        let mut backed = self.memory.alloc(around.context, address, bytes);
+        if matches!(&backed, Err(failure) if failure.code == Code::OutOfMemory) {
+            // The driver counts whole granules.
+            self.drop_if_freed()?;
+            backed = self.memory.alloc(around.context, address, bytes);
+        }
+        for (fresh, size) in backed? {
             self.stream.set(fresh, size, 0, 1)?;
         }
         self.stream.set(address, bytes, 0, 1)
@@ -137,10 +142,7 @@ impl Session {
             functions: Vec::new(),
             variables: Vec::new(),
         };
-        if self.slots.get_mut(slot).is_some() {
-            self.stream.wait()?;
-        }
-        self.slots.insert(slot, loaded);
-        Ok(())
+        let before = self.slots.insert(slot, loaded);
+        before.map_or(Ok(()), |before| self.unload(before))
     }
 }

@@ -36,7 +36,7 @@ impl Movable for Session {
 
     fn take_out(&mut self, keep: &mut Keep<'_>) -> Result<(), Failure> {
         self.context.enter()?;
-        self.stream.wait()?;
+        self.drop_freed()?;
         let mut lease = self.pools.pinned.answer(PIECE)?;
         for (first, size) in self.memory.extents() {
             let (mut from, end) = (first, first + size);
