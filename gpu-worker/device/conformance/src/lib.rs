@@ -6,6 +6,7 @@ mod ended;
 mod exports;
 mod kernels;
 mod machine_code;
+mod mixed;
 mod program;
 mod sharing;
 mod swapping;
@@ -21,6 +22,7 @@ use kernels::{
 };
 
 pub use ended::ends_by_a_fault;
+pub use mixed::mixed;
 pub use program::{TestProgram, complete, flat_launch};
 pub use wiped::wiped;
 

@@ -17,6 +17,11 @@ fn the_cpu_device_conforms() {
 }
 
 #[test]
+fn sessions_of_different_urgency_read_what_they_would_alone() {
+    device_conformance::mixed(&mut CpuDevice::new(CpuConfig::default()), 40);
+}
+
+#[test]
 fn the_cpu_device_conforms_with_a_swap_space() {
     let space = SwapSpace::new(&SwapConfig {
         memory: 5 << 20,

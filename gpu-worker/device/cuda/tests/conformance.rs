@@ -22,6 +22,7 @@ fn conforms() {
     device_conformance::run(&mut swapping);
     let small = device_cuda::CudaDevice::open(0, Some(64 << 20), 0).expect("a GPU");
     device_conformance::wiped(&mut small.swapping(swap_space(32 << 20, 33 << 20)), 50);
+    device_conformance::mixed(&mut open(), 200);
     // The process's context is gone after this.
     device_conformance::ends_by_a_fault(&mut open());
 }

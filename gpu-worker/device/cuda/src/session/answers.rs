@@ -60,8 +60,10 @@ impl Session {
     fn count_launches(&self, flight: &Flight, completion: &mut Completion) {
         let mut times = self.pools.times();
         let end = flight.end.as_deref();
+        let mut all = 0;
         for (from, end, launches) in flight.runs.each(&flight.begin, end) {
             let ns = end.map_or(0, |end| end.since(from));
+            all += ns;
             if let ([alone], true) = (launches, ns > 0) {
                 times.measured(alone.key, alone.count, ns);
             }
@@ -69,6 +71,8 @@ impl Session {
                 completion.count_all(it.key, it.count, ns, it.sms);
             }
         }
+        // Elapsed times are rounded, each by itself.
+        completion.device_ns = completion.device_ns.max(all);
     }
 
     /// What a finished slice amounts to; `late` is an error the device reported while it ran.
