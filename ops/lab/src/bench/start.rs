@@ -44,7 +44,11 @@ pub(super) fn drop_in_variables(
 ) -> Result<impl Iterator<Item = (&'static str, OsString)>> {
     let tenant = TENANT.parse().context("the measured tenant")?;
     let credentials = cluster.credentials();
-    let variables = drop_in::variables(folder, &credentials, &tenant, 1, &[], present);
+    let devices = drop_in::Devices {
+        count: 1,
+        gpus: false,
+    };
+    let variables = drop_in::variables(folder, &credentials, &tenant, devices, &[], present);
     let name = (
         "WARPLOOM_CLUSTER_NAME",
         cluster.options().cluster.clone().into(),
