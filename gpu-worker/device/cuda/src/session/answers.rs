@@ -77,7 +77,7 @@ impl Session {
 
     /// What a finished slice amounts to; `late` is an error the device reported while it ran.
     pub(super) fn completion(&mut self, mut flight: Flight, late: Option<Failure>) -> Completion {
-        if late.is_some() {
+        if late.is_some() || flight.end.is_none() {
             // Which of them ran nobody knows any more, and what a copy would have brought is not there.
             flight.results.clear();
             flight.events.clear();
