@@ -78,8 +78,14 @@ impl Watched {
         let epochs: Vec<_> = epochs.take(NAMED).collect();
         let lost = self.false_losses.iter().map(ToString::to_string);
         let lost: Vec<_> = lost.take(NAMED).collect();
+        let late = self.told.late.iter().map(|(worker, lost, took)| {
+            let lost = lost.map_or_else(|| "never".to_owned(), |lost| ms(lost).to_string());
+            format!("{worker} lost {lost} told {}", ms(*took))
+        });
+        let late: Vec<_> = late.take(NAMED).collect();
         vec![
             one(&metrics::UNTOLD, self.told.untold as f64)
+                .with("workers", late)
                 .with("idle", self.told.untold_idle)
                 .with("of", self.told.sessions)
                 .with("of_idle", self.told.idle)

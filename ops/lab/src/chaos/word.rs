@@ -26,7 +26,7 @@ pub(super) struct Lived {
 }
 
 /// What is known of the sessions of dead workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Told {
     /// Sessions that were open when their worker died.
     pub(super) sessions: usize,
@@ -36,6 +36,8 @@ pub(super) struct Told {
     pub(super) untold: usize,
     /// Of these, sessions of idle programs.
     pub(super) untold_idle: usize,
+    /// The workers of these sessions, and from their death to the leader's word of it and to the program's.
+    pub(super) late: Vec<(Incarnation, Option<Duration>, Duration)>,
     /// The longest time from a death to the word of it, whatever hindered it.
     pub(super) longest: Duration,
 }
@@ -66,6 +68,11 @@ pub(super) fn told(lived: &[Lived], heard: &Heard, acts: &[Act], now: Instant) -
         told.sessions += 1;
         told.idle += usize::from(session.idle);
         told.untold += usize::from(late);
+        if late {
+            let lost = heard.lost.get(&session.worker);
+            let lost = lost.map(|at| at.saturating_duration_since(*death));
+            told.late.push((session.worker, lost, took));
+        }
         told.untold_idle += usize::from(late && session.idle);
         told.longest = told.longest.max(took);
     }

@@ -2,6 +2,7 @@
 
 use bus_schemas::Tenant;
 
+use super::lateness::Lateness;
 use crate::time::Nanos;
 
 const MS: Nanos = 1_000_000;
@@ -74,6 +75,14 @@ pub struct Servers {
     pub worker_moves: Nanos,
     /// The same where heartbeats or timers are late: at most.
     pub worker_moves_most: Nanos,
+    /// The same of a connection that was closed in doubtful time: before the candidate's own connection
+    /// came back and the lease could be written again, or within `grace` of that.
+    pub doubtful_moves: Nanos,
+    /// The same where heartbeats or timers are late: at most.
+    pub doubtful_moves_most: Nanos,
+    /// Servers choose anew within this which of them stores. A leader that cannot write the lease for
+    /// longer is cut off, and hears no worker that lives elsewhere.
+    pub choice: Nanos,
     /// A leader whose connection was closed is gone unless it is heard within this.
     pub leader_moves: Nanos,
     /// The same where heartbeats or timers are late: at most.
@@ -84,6 +93,17 @@ pub struct Servers {
     /// Between two heartbeats of the leader to the clients of a tenant: by these they know that
     /// their server is not cut off.
     pub tenant_beat: Nanos,
+}
+
+impl Servers {
+    /// How long a worker may be unheard whose connection was closed, in certain or in doubtful time.
+    pub(super) fn moves(&self, certain: bool, now: Nanos, lateness: &Lateness) -> Nanos {
+        let (base, most) = match certain {
+            true => (self.worker_moves, self.worker_moves_most),
+            false => (self.doubtful_moves, self.doubtful_moves_most),
+        };
+        lateness.patience(now, base, most)
+    }
 }
 
 impl Config {
@@ -144,6 +164,9 @@ impl Config {
             cluster_of: Some(Servers {
                 worker_moves: 1_500 * MS,
                 worker_moves_most: 3 * SECOND,
+                doubtful_moves: 3 * SECOND,
+                doubtful_moves_most: 4 * SECOND,
+                choice: 12 * SECOND,
                 leader_moves: 150 * MS,
                 leader_moves_most: SECOND,
                 on_the_way: 250 * MS,

@@ -40,11 +40,29 @@ impl Leader {
         }
     }
 
+    /// The store answered.
+    pub(super) fn stored(&mut self, now: Nanos) {
+        self.stored_at.get_or_insert(now);
+        self.unstored_at = None;
+    }
+
+    /// The store did not answer.
+    pub(super) fn unstored(&mut self, now: Nanos) {
+        self.stored_at = None;
+        self.unstored_at.get_or_insert(now);
+    }
+
     pub(super) fn connected(&mut self, now: Nanos, actions: &mut Vec<Action>) {
-        self.connected_at = Some(now);
+        let away = match self.connected_at.replace(now) {
+            Some(_) => 0,
+            None => now.saturating_sub(self.left_at),
+        };
         self.echoed_at = None;
         self.election.connected(now);
-        self.members.connected(now);
+        match &self.config.cluster_of {
+            None => self.members.connected(now),
+            Some(_) => self.members.connected_again(now, away),
+        }
         self.signs.connected(now, &self.config);
         self.term_with(now, actions, |term, cx| {
             term.publisher.connected = true;
@@ -53,8 +71,10 @@ impl Leader {
         });
     }
 
-    pub(super) fn disconnected(&mut self) {
-        self.connected_at = None;
+    pub(super) fn disconnected(&mut self, now: Nanos) {
+        if self.connected_at.take().is_some() {
+            self.left_at = now;
+        }
         if let Some(term) = &mut self.term {
             term.publisher.connected = false;
         }
@@ -74,7 +94,11 @@ impl Leader {
             }
             (Author::Cluster, Ok(ConnectionName::Worker(worker))) => {
                 let listens = |at: Nanos| now >= at.saturating_add(self.config.grace);
-                if self.term.is_none() && self.connected_at.is_some_and(listens) {
+                let counts = match &self.config.cluster_of {
+                    None => self.connected_at.is_some_and(listens),
+                    Some(_) => true,
+                };
+                if self.term.is_none() && counts {
                     // Should we lead next, we know that it went.
                     self.members.closed(now, worker);
                 }

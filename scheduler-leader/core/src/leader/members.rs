@@ -46,6 +46,8 @@ pub(super) struct Members {
     closed_at: IdMap<Incarnation, Nanos>,
     /// The longest silence of one that was heard again, since this was asked for.
     gap: Nanos,
+    /// Since when our connection is up: what was not heard before was not late.
+    listening_since: Nanos,
 }
 
 impl Members {
@@ -56,8 +58,13 @@ impl Members {
 
     /// Notes that a worker was silent until now.
     fn heard_again(&mut self, now: Nanos, incarnation: Incarnation, seen_at: Nanos) {
-        let gap = now.saturating_sub(seen_at);
-        if gap > self.gap && self.workers.contains_key(&incarnation) {
+        let gap = now.saturating_sub(seen_at.max(self.listening_since));
+        if gap <= self.gap || !self.workers.contains_key(&incarnation) {
+            return;
+        }
+        // One that went to another server was away, and not late.
+        let closed = self.closed_at.get(&incarnation);
+        if closed.is_none_or(|closed| *closed < seen_at) {
             self.gap = gap;
         }
     }
@@ -66,6 +73,7 @@ impl Members {
     pub(super) fn stood_still(&mut self, by: Nanos) {
         let times = self.seen_at.values_mut().chain(self.closed_at.values_mut());
         times.for_each(|at| *at = at.saturating_add(by));
+        self.listening_since = self.listening_since.saturating_add(by);
     }
 
     /// Takes a heartbeat in.
@@ -124,37 +132,46 @@ impl Members {
         }
     }
 
-    /// Our connection is up again: nobody was silent before now. Whose connection was closed may
-    /// have gone to the server that we left, and notices like us that it is cut off: silence alone
-    /// says that it is lost.
+    /// Our connection with the only server is up again: no worker was silent before now, and each had to
+    /// connect anew.
     pub(super) fn connected(&mut self, now: Nanos) {
         for seen_at in self.seen_at.values_mut() {
             *seen_at = now;
         }
         self.closed_at.clear();
+        self.listening_since = now;
+    }
+
+    /// Our connection with one of several servers is up again: so long we heard no worker. It does not begin
+    /// anew to be silent, or servers that die one after the other would keep a dead worker alive.
+    pub(super) fn connected_again(&mut self, now: Nanos, away: Nanos) {
+        let times = self.seen_at.values_mut().chain(self.closed_at.values_mut());
+        // Of what happened meanwhile, only the time since then.
+        times.for_each(|at| *at = at.saturating_add(away.min(now.saturating_sub(*at))));
+        self.listening_since = now;
     }
 
     /// A worker's connection was closed.
     pub(super) fn closed(&mut self, now: Nanos, incarnation: Incarnation) {
-        if self.workers.contains_key(&incarnation) {
+        if self.seen_at.contains_key(&incarnation) {
             self.closed_at.insert(incarnation, now);
         }
     }
 
-    /// Those whose connection was closed and who were not heard on another one within `patience`, in
-    /// order. What is heard within `on_the_way` may be of the closed one.
+    /// Those whose connection was closed and who were not heard on another one within a patience that
+    /// depends on when it was, in order. What is heard within `on_the_way` may be of the closed one.
     pub(super) fn gone(
         &mut self,
         now: Nanos,
         on_the_way: Nanos,
-        patience: Nanos,
+        patience: impl Fn(Nanos) -> Nanos,
     ) -> Vec<Incarnation> {
         let seen_at = &self.seen_at;
         self.closed_at.retain(|incarnation, closed| {
             let since = closed.saturating_add(on_the_way);
             seen_at.get(incarnation).is_some_and(|at| *at < since)
         });
-        let late = |closed: Nanos| now >= closed.saturating_add(patience);
+        let late = |closed: Nanos| now >= closed.saturating_add(patience(closed));
         let gone = self.closed_at.iter().filter(|(_, closed)| late(**closed));
         sorted(gone.map(|(incarnation, _)| *incarnation))
     }
@@ -210,7 +227,7 @@ mod tests {
         let config = Config::new("lab".parse().unwrap()).on_servers();
         let servers = config.cluster_of.unwrap();
         let gone = |members: &mut Members, now| {
-            members.gone(now, servers.on_the_way, servers.worker_moves)
+            members.gone(now, servers.on_the_way, |_| servers.worker_moves)
         };
         let beat = |incarnation| WorkerBeat {
             v: bus_schemas::WIRE_VERSION,
@@ -245,12 +262,18 @@ mod tests {
         // Of whom nothing is known, nothing is lost.
         members.closed(1_700 * MS, dead);
         assert_eq!(gone(&mut members, 9_000 * MS), []);
-        // It may have gone to the server that we left after it.
+        // The time in which we heard nothing is added, and begins nothing anew.
+        members.seen(2_000 * MS, moved);
         members.closed(2_000 * MS, moved);
-        members.connected(2_500 * MS);
-        assert_eq!(gone(&mut members, 9_000 * MS), []);
-        assert_eq!(members.silent(2_499 * MS), []);
-        assert_eq!(members.silent(2_500 * MS), [moved]);
+        members.connected_again(2_500 * MS, 400 * MS);
+        assert_eq!(gone(&mut members, 3_800 * MS), []);
+        assert_eq!(members.silent(2_399 * MS), []);
+        assert_eq!(members.silent(2_400 * MS), [moved]);
+        assert_eq!(gone(&mut members, 3_900 * MS), [moved]);
+        // With the only server all had to connect anew.
+        members.connected(9_000 * MS);
+        assert_eq!(gone(&mut members, 19_000 * MS), []);
+        assert_eq!(members.silent(8_999 * MS), []);
     }
 
     #[test]

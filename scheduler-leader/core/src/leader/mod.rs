@@ -62,8 +62,12 @@ pub struct Leader {
     state: Option<StateSnapshot>,
     /// Since when our connection is up, if it is.
     connected_at: Option<Nanos>,
+    /// When our connection went that was there last.
+    left_at: Nanos,
     /// Since when the lease can be read and written, if it can.
     stored_at: Option<Nanos>,
+    /// Since when it cannot, if it could before.
+    unstored_at: Option<Nanos>,
     term: Option<Box<Term>>,
     /// The highest epoch that it has led in: none is led in twice.
     led: Epoch,
@@ -93,7 +97,9 @@ impl Leader {
             signs: Signs::default(),
             state: None,
             connected_at: None,
+            left_at: 0,
             stored_at: None,
+            unstored_at: None,
             term: None,
             led: 0,
             last: 0,
@@ -109,28 +115,28 @@ impl Leader {
         self.wake(now, actions);
         match event {
             Event::Connected => self.connected(now, actions),
-            Event::Disconnected => self.disconnected(),
+            Event::Disconnected => self.disconnected(now),
             Event::ConnectionClosed { name, author } => {
                 self.connection_closed(now, name, author, actions);
             }
             Event::LeaseRead { lease, revision } => {
-                self.stored_at.get_or_insert(now);
+                self.stored(now);
                 let ours = self.ours();
                 let outcome = self.election.was_read(now, lease, revision, ours);
                 self.outcome(now, outcome, actions);
             }
             Event::LeaseWritten { revision } => {
-                self.stored_at.get_or_insert(now);
+                self.stored(now);
                 let outcome = self.election.written(now, revision, &self.config);
                 self.outcome(now, outcome, actions);
             }
             Event::LeaseConflict => {
-                self.stored_at.get_or_insert(now);
+                self.stored(now);
                 self.election.conflict(now);
             }
             Event::LeaseUnavailable => {
                 self.election.unavailable(now, &self.config);
-                self.stored_at = None;
+                self.unstored(now);
             }
             Event::State(state) => self.set_state(now, state, actions),
             Event::Settings(settings) => {
@@ -222,6 +228,7 @@ impl Leader {
             config: &self.config,
             members: &mut self.members,
             connected_at: listening_since,
+            unstored_at: self.unstored_at,
             lateness: &self.lateness,
             stores: &self.stores,
             actions,

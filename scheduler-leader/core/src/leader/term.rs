@@ -362,15 +362,16 @@ impl Term {
         self.limits = RecordLimits::of(settings);
     }
 
-    /// Looks for those who are silent. Nobody is while the bus is away, nor soon after.
+    /// Looks for workers and clients that are gone. None is while the bus is away.
     fn check(&mut self, cx: &mut Context<'_>) {
-        let up = self.publisher.connected;
-        if up && cx.now >= cx.connected_at.saturating_add(cx.config.grace) {
+        if self.publisher.connected {
             for worker in self.absent(cx) {
                 self.lose(worker, cx);
             }
-            for input in self.clients.expired(cx.now) {
-                self.apply(input, cx);
+            if cx.is_listening() {
+                for input in self.clients.expired(cx.now) {
+                    self.apply(input, cx);
+                }
             }
         }
         for input in self.clients.second_thoughts() {

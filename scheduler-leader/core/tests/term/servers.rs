@@ -4,7 +4,8 @@
 use bus_schemas::subject::ConnectionName;
 use scheduler_leader_core::{Config, Event};
 
-use crate::world::{World, closed};
+use crate::worker::Worker;
+use crate::world::{MS, World, closed};
 
 fn opened(leaders: u64) -> World {
     let mut world = World::with(leaders, 2, |config: &mut Config| {
@@ -24,6 +25,29 @@ fn close(world: &mut World, name: &str) {
 
 fn lost(world: &World) -> usize {
     world.stored.placement.lost.len()
+}
+
+/// The server of all candidates dies, which each leaves for another one at once.
+fn server_dies(world: &mut World) {
+    for at in 0..world.nodes.len() {
+        world.tell(at, Event::Disconnected);
+    }
+    world.now += 30 * MS;
+    for at in 0..world.nodes.len() {
+        world.tell(at, Event::Connected);
+    }
+}
+
+/// The worker without the client's session is gone, and the broker says so if it can.
+fn kill_worker(world: &mut World, told: bool) -> Worker {
+    let on = world.opened.as_ref().unwrap().incarnation;
+    let mut workers = world.workers.iter();
+    let at = workers.position(|worker| worker.incarnation != on).unwrap();
+    let gone = world.workers.remove(at);
+    if told {
+        close(world, &ConnectionName::Worker(gone.incarnation).to_string());
+    }
+    gone
 }
 
 #[test]
@@ -89,6 +113,90 @@ fn nobody_is_lost_while_the_lease_cannot_be_written() {
     assert_eq!(lost(&world), 0, "nor soon after");
     world.pass(1_000);
     assert_eq!(world.stored.placement.lost, [worker.incarnation]);
+}
+
+#[test]
+fn a_worker_that_dies_as_servers_die_is_lost_within_four_seconds() {
+    for apart in [0, 500, 1_000, 2_900] {
+        let mut world = opened(3);
+        server_dies(&mut world);
+        // The servers that are left choose anew which of them stores.
+        world.stored_away = true;
+        world.pass(apart);
+        let gone = kill_worker(&mut world, true).incarnation;
+        world.pass(2_900);
+        assert_eq!(lost(&world), 0, "it may be on its way to another server");
+        server_dies(&mut world);
+        world.pass(1_000);
+        assert_eq!(world.stored.placement.lost, [gone], "{apart} ms behind");
+        world.pass(1_000);
+        server_dies(&mut world);
+        world.stored_away = false;
+        world.submit(500);
+        world.pass(20_000);
+        assert_eq!((lost(&world), &world.ended), (1, &None));
+        world.check();
+    }
+}
+
+#[test]
+fn a_worker_of_whose_death_no_server_told_is_lost_although_servers_die() {
+    let mut world = opened(1);
+    let gone = kill_worker(&mut world, false).incarnation;
+    for _ in 0..3 {
+        server_dies(&mut world);
+        world.pass(5_000);
+    }
+    assert_eq!(world.stored.placement.lost, [gone]);
+}
+
+#[test]
+fn a_worker_that_takes_two_seconds_to_another_server_is_not_lost_as_servers_die() {
+    for told in [false, true] {
+        let mut world = opened(3);
+        for round in 0..4 {
+            server_dies(&mut world);
+            world.stored_away = round % 2 == 0;
+            world.pass(200);
+            let worker = kill_worker(&mut world, told);
+            world.pass(500);
+            server_dies(&mut world);
+            world.pass(1_500);
+            world.workers.push(worker);
+            world.submit(500);
+            world.pass(3_000);
+        }
+        world.stored_away = false;
+        world.pass(20_000);
+        assert_eq!((lost(&world), &world.ended), (0, &None));
+        world.check();
+    }
+}
+
+#[test]
+fn the_next_leader_loses_a_worker_that_died_as_servers_and_their_leader_died() {
+    let mut world = opened(3);
+    server_dies(&mut world);
+    world.pass(500);
+    let gone = kill_worker(&mut world, true).incarnation;
+    world.pass(500);
+    world.kill_leader(0);
+    world.pass(2_800);
+    assert!(world.leading().is_some());
+    assert_eq!(world.stored.placement.lost, [gone]);
+}
+
+#[test]
+fn a_leader_that_is_cut_off_for_long_takes_no_closed_connection_for_a_death() {
+    let mut world = opened(1);
+    world.stored_away = true;
+    world.pass(10_500);
+    kill_worker(&mut world, true);
+    world.pass(20_000);
+    assert_eq!(lost(&world), 0, "longer than servers take to choose");
+    world.stored_away = false;
+    world.pass(200);
+    assert_eq!(lost(&world), 1);
 }
 
 #[test]

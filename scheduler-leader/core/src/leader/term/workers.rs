@@ -200,15 +200,12 @@ impl Term {
         above.then_some(TermEnd::Fenced { epoch })
     }
 
-    /// A worker's connection was closed. Soon after ours came back that says nothing: the worker may
-    /// look for us as we did for it.
+    /// A worker's connection was closed. Of a single server that says nothing soon after ours came
+    /// back: the worker may look for us as we did for it.
     pub(in crate::leader) fn worker_closed(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
-        if cx.now < cx.connected_at.saturating_add(cx.config.grace) {
-            return;
-        }
         if cx.config.cluster_of.is_some() {
             cx.members.closed(cx.now, worker);
-        } else {
+        } else if cx.is_listening() {
             self.lose(worker, cx);
         }
     }
@@ -217,16 +214,25 @@ impl Term {
     /// heartbeats are late, each has longer.
     pub(super) fn absent(&self, cx: &mut Context<'_>) -> Vec<Incarnation> {
         let (now, config, lateness) = (cx.now, cx.config, cx.lateness);
-        let silence = lateness.patience(now, config.worker_silence, config.worker_silence_most);
-        let mut absent = cx.members.silent(now.saturating_sub(silence));
-        let (on_the_way, back) = match &config.cluster_of {
-            None => (config.worker_back, config.worker_back),
-            Some(servers) => {
-                let (moves, most) = (servers.worker_moves, servers.worker_moves_most);
-                (servers.on_the_way, lateness.patience(now, moves, most))
+        let mut absent = Vec::new();
+        if cx.is_listening() {
+            let (silence, most) = (config.worker_silence, config.worker_silence_most);
+            let silence = lateness.patience(now, silence, most);
+            absent = cx.members.silent(now.saturating_sub(silence));
+        }
+        absent.extend(match &config.cluster_of {
+            None if !cx.is_listening() => Vec::new(),
+            None => {
+                let back = |_| config.worker_back;
+                cx.members.gone(now, config.worker_back, back)
             }
-        };
-        absent.extend(cx.members.gone(now, on_the_way, back));
+            Some(servers) if cx.is_cut_off(servers) => Vec::new(),
+            Some(servers) => {
+                let certain = cx.connected_at.saturating_add(config.grace);
+                let patience = |closed| servers.moves(closed >= certain, now, lateness);
+                cx.members.gone(now, servers.on_the_way, patience)
+            }
+        });
         absent
     }
 
