@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bus_schemas::subject::{Author, LeaderSubject};
 use bus_schemas::{
-    ClusterSettings, CostRun, Epoch, Failure, Incarnation, LeaderId, OpNumber, SessionId,
+    ClusterSettings, CostRun, Epoch, Failure, GpuId, Incarnation, LeaderId, OpNumber, SessionId,
     StoreStatus, Tenant, TenantSettings,
 };
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,9 @@ pub struct Placement {
     /// lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Incarnation>,
+    /// The devices of these, as far as they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<(Incarnation, GpuId)>,
     /// Sessions whose clients' connections were closed, and when they end unless their clients are heard,
     /// in nanoseconds since 1970.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,6 +54,50 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// The number of a worker's device, if it is known.
+    pub(super) fn gpu(&self, worker: Incarnation) -> Option<GpuId> {
+        let mut gpus = self.gpus.iter();
+        let found = gpus.find(|(known, _)| *known == worker);
+        found.map(|(_, gpu)| *gpu)
+    }
+
+    /// The workers that obeyed a leader behind this one and serve its device.
+    pub(super) fn later_starts(&self, worker: Incarnation) -> impl Iterator<Item = Incarnation> {
+        let gpu = self.gpu(worker);
+        let mut workers = self.workers.iter().copied();
+        let known = gpu.is_some() && workers.any(|other| other == worker);
+        workers.filter(move |other| known && self.gpu(*other) == gpu)
+    }
+
+    /// A worker obeys a leader, the latest of at most so many. Whether that is news.
+    pub(super) fn remember(
+        &mut self,
+        worker: Incarnation,
+        gpu: Option<GpuId>,
+        most: usize,
+    ) -> bool {
+        let known = self.workers.contains(&worker);
+        if !known {
+            self.workers.push(worker);
+            let surplus = self.workers.len().saturating_sub(most);
+            let gone: Vec<_> = self.workers.drain(..surplus).collect();
+            self.gpus.retain(|(worker, _)| !gone.contains(worker));
+        }
+        let gpu = gpu.filter(|_| self.gpu(worker).is_none());
+        self.gpus.extend(gpu.map(|gpu| (worker, gpu)));
+        !known || gpu.is_some()
+    }
+
+    /// A worker is lost, and remembered as that; so many are.
+    pub(super) fn lose(&mut self, worker: Incarnation, most: usize) {
+        self.workers.retain(|other| *other != worker);
+        self.gpus.retain(|(other, _)| *other != worker);
+        self.drained.retain(|other| *other != worker);
+        self.lost.push(worker);
+        let surplus = self.lost.len().saturating_sub(most);
+        self.lost.drain(..surplus);
+    }
+
     /// Whether it was written after another.
     pub(super) fn follows(&self, other: &Self) -> bool {
         (self.epoch, self.version) > (other.epoch, other.version)

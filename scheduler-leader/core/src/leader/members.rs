@@ -1,6 +1,6 @@
 //! The workers a candidate hears of.
 
-use bus_schemas::{DeviceProperties, Epoch, Incarnation, Residency, WorkerBeat, limits};
+use bus_schemas::{DeviceProperties, Epoch, GpuId, Incarnation, Residency, WorkerBeat, limits};
 
 use crate::ids::IdMap;
 use crate::input::{Rows, WorkerReport};
@@ -23,6 +23,7 @@ fn bounded(said: &Residency) -> Residency {
 /// A worker as its heartbeats describe it.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
+    pub(super) gpu: GpuId,
     pub(super) device: String,
     pub(super) properties: Option<DeviceProperties>,
     pub(super) draining: bool,
@@ -98,6 +99,7 @@ impl Members {
                 images: images.unwrap_or(before.images),
                 weights: weights.unwrap_or(before.weights),
             },
+            gpu: beat.gpu,
             device: beat.device.clone(),
             properties: beat.properties.clone(),
             draining: beat.draining,
@@ -180,6 +182,12 @@ impl Members {
     pub(super) fn silent(&self, since: Nanos) -> Vec<Incarnation> {
         let silent = self.seen_at.iter().filter(|(_, at)| **at <= since);
         sorted(silent.map(|(incarnation, _)| *incarnation))
+    }
+
+    /// Whether a worker was heard after that.
+    pub(super) fn was_heard(&self, incarnation: Incarnation, since: Nanos) -> bool {
+        let known = self.workers.contains_key(&incarnation);
+        known && self.seen_at.get(&incarnation).is_some_and(|at| *at > since)
     }
 
     pub(super) fn get(&self, incarnation: Incarnation) -> Option<&Member> {

@@ -2,7 +2,8 @@
 //! cannot write the lease may be cut off.
 
 use bus_schemas::subject::ConnectionName;
-use scheduler_leader_core::{Config, Event};
+use bus_schemas::{Incarnation, LeaderId};
+use scheduler_leader_core::{Config, Event, LeaderNode};
 
 use crate::worker::Worker;
 use crate::world::{MS, World, closed};
@@ -184,6 +185,65 @@ fn the_next_leader_loses_a_worker_that_died_as_servers_and_their_leader_died() {
     world.pass(2_800);
     assert!(world.leading().is_some());
     assert_eq!(world.stored.placement.lost, [gone]);
+}
+
+/// A candidate that starts now, and heard of no worker.
+fn start_candidate(world: &mut World, id: u64) {
+    let config = Config::new("lab".parse().unwrap()).on_servers();
+    let node = LeaderNode::new(config, LeaderId(id));
+    world.nodes.push(Some(node));
+    let (at, state) = (world.nodes.len() - 1, world.stored.clone());
+    world.tell(at, Event::State(&state));
+    world.tell(at, Event::Connected);
+}
+
+/// Another start of the device of a worker that is gone.
+fn start_again(world: &mut World, gone: &Worker) {
+    let mut started = World::apart(1..=1, gone.gpu..gone.gpu + 1, |_| ());
+    let mut worker = started.workers.remove(0);
+    worker.incarnation = Incarnation(500 + u64::from(gone.gpu));
+    world.workers.push(worker);
+}
+
+#[test]
+fn a_worker_is_lost_once_a_later_start_of_its_device_is_heard() {
+    for fresh in [false, true] {
+        let mut world = opened(1);
+        let gone = kill_worker(&mut world, false);
+        start_again(&mut world, &gone);
+        world.pass(300);
+        assert_eq!(lost(&world), 0, "it may be on its way to another server");
+        if fresh {
+            // No leader that heard it is left.
+            world.kill_leader(0);
+            start_candidate(&mut world, 9);
+            world.pass(400);
+            assert!(world.leading().is_some());
+        }
+        world.pass(1_700);
+        assert_eq!(world.stored.placement.lost, [gone.incarnation]);
+        world.submit(500);
+        world.pass(20_000);
+        assert_eq!((lost(&world), &world.ended), (1, &None));
+    }
+}
+
+#[test]
+fn a_worker_is_not_lost_for_an_earlier_start_of_its_device() {
+    let mut world = opened(1);
+    let on = world.opened.as_ref().unwrap().incarnation;
+    let mut workers = world.workers.iter();
+    let at = workers.position(|it| it.incarnation != on).unwrap();
+    let early = world.workers.remove(at);
+    start_again(&mut world, &early);
+    world.workers.push(early);
+    world.pass(1_000);
+    let late = world.workers.remove(1);
+    world.pass(8_000);
+    assert_eq!(lost(&world), 0, "it looks for another server");
+    world.workers.push(late);
+    world.pass(20_000);
+    assert_eq!(lost(&world), 0, "two that live are two");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::input::{Input, Rows};
 use crate::leader::context::Context;
 use crate::leader::event::TermEnd;
 use crate::leader::grant_stream::{GrantStream, ToldResidency};
+use crate::time::Nanos;
 
 /// Workers remembered in the placement.
 const WORKERS: usize = 4_096;
@@ -166,7 +167,9 @@ impl Term {
         }
         cx.members.seen(cx.now, worker);
         stream.seal(&answer);
-        self.remember(worker);
+        // Should it go while nobody leads, the next leader is to know.
+        let gpu = cx.members.get(worker).map(|member| member.gpu);
+        self.placement_changed |= self.placement.remember(worker, gpu, WORKERS);
         // What these have ready is to be announced anew, or is about to end.
         let at_work = answer.sessions.iter().filter(|it| it.received > it.done);
         at_work.for_each(|it| self.resumed.want(it.session));
@@ -218,22 +221,35 @@ impl Term {
         if cx.is_listening() {
             let (silence, most) = (config.worker_silence, config.worker_silence_most);
             let silence = lateness.patience(now, silence, most);
-            absent = cx.members.silent(now.saturating_sub(silence));
+            absent.extend(cx.members.silent(now.saturating_sub(silence)));
         }
-        absent.extend(match &config.cluster_of {
-            None if !cx.is_listening() => Vec::new(),
-            None => {
-                let back = |_| config.worker_back;
-                cx.members.gone(now, config.worker_back, back)
+        match &config.cluster_of {
+            None if cx.is_listening() => {
+                let back = config.worker_back;
+                absent.extend(cx.members.gone(now, back, |_| back));
             }
-            Some(servers) if cx.is_cut_off(servers) => Vec::new(),
-            Some(servers) => {
+            Some(servers) if !cx.is_cut_off(servers) => {
                 let certain = cx.connected_at.saturating_add(config.grace);
                 let patience = |closed| servers.moves(closed >= certain, now, lateness);
-                cx.members.gone(now, servers.on_the_way, patience)
+                absent.extend(cx.members.gone(now, servers.on_the_way, patience));
+                let since = now.saturating_sub(servers.moves(true, now, lateness));
+                absent.extend(self.replaced(since, cx));
             }
-        });
+            _ => {}
+        }
         absent
+    }
+
+    /// Workers that were not heard after that while a later start of theirs was: a device has one worker.
+    /// This is how a leader knows that never heard of the closed connection, nor of the worker itself.
+    fn replaced(&self, since: Nanos, cx: &Context<'_>) -> Vec<Incarnation> {
+        let mut silent = cx.members.silent(since);
+        silent.retain(|worker| {
+            let leaves = cx.members.get(*worker).is_some_and(|it| it.draining);
+            let mut later = self.placement.later_starts(*worker);
+            !leaves && later.any(|other| cx.members.was_heard(other, since))
+        });
+        silent
     }
 
     /// Declares a worker lost, for good.
@@ -243,11 +259,7 @@ impl Term {
         if member.is_none() && !expected {
             return;
         }
-        self.placement.workers.retain(|other| *other != worker);
-        self.placement.lost.push(worker);
-        let surplus = self.placement.lost.len().saturating_sub(LOST);
-        self.placement.lost.drain(..surplus);
-        self.placement.drained.retain(|other| *other != worker);
+        self.placement.lose(worker, LOST);
         self.placement_changed = true;
         self.publisher.lost(worker, cx.actions);
         self.learner.lost(worker);
@@ -281,17 +293,6 @@ impl Term {
             if !self.placement.workers.contains(worker) {
                 self.placement.workers.push(*worker);
             }
-        }
-    }
-
-    /// A worker obeys us: should it go while nobody leads, the next leader is to know.
-    fn remember(&mut self, worker: Incarnation) {
-        let workers = &mut self.placement.workers;
-        if !workers.contains(&worker) {
-            workers.push(worker);
-            let surplus = workers.len().saturating_sub(WORKERS);
-            workers.drain(..surplus);
-            self.placement_changed = true;
         }
     }
 }
