@@ -26,6 +26,8 @@ const LIBRARY: &str = "libwarploom_cuda.so";
 const FOLDER: &str = "WARPLOOM_DROP_IN";
 /// What a program under `warploom run` writes its sessions to.
 pub const SESSIONS: &str = "WARPLOOM_SESSIONS";
+/// The folder of the empty nvJitLinks, apart from the others: programs for GPUs must not find them by name.
+const JIT_FOLDER: &str = "jit-link";
 /// Versions of nvJitLink that programs look for.
 const JIT_LINKS: [&str; 2] = ["libnvJitLink.so.12", "libnvJitLink.so.13"];
 /// Functions of nvJitLink that programs look for among all that is loaded.
@@ -120,7 +122,7 @@ pub fn library(setting: Option<&str>) -> Result<PathBuf> {
 pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
     let bytes = fs::read(library).with_context(|| format!("reading {}", library.display()))?;
     let empty = JIT_LINKS.map(|name| (name, elf::empty_library(name, &JIT_LINK_FUNCTIONS)));
-    let named = [&bytes[..], &empty[0].1, &empty[1].1].concat();
+    let named = [&bytes[..], &empty[0].1, &empty[1].1, JIT_FOLDER.as_bytes()].concat();
     let name: String = ModuleHash::of(&named)
         .to_string()
         .chars()
@@ -141,8 +143,10 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
         fs::hard_link(&first, &other).with_context(|| failed(&other))?;
     }
     smi::link(&partial)?;
+    let links = partial.join(JIT_FOLDER);
+    fs::create_dir_all(&links).with_context(|| failed(&links))?;
     for (name, library) in empty {
-        let path = partial.join(name);
+        let path = links.join(name);
         fs::write(&path, library).with_context(|| failed(&path))?;
     }
     let tools = partial.join(TOOLKIT).join("bin");
@@ -234,7 +238,9 @@ fn jit_links(
     programs: &[PathBuf],
     present: &impl Fn(&str) -> Option<OsString>,
 ) -> EnvVariable {
-    let empty = JIT_LINKS.iter().map(|name| folder.join(name));
+    let empty = JIT_LINKS
+        .iter()
+        .map(|name| folder.join(JIT_FOLDER).join(name));
     let real = JIT_LINKS.iter();
     let real = real.filter_map(|name| jit_link::find(name, folder, programs, present));
     let why = "an empty nvJitLink: Numba and cuda.core send PTX; behind it the real one, for what needs it";
@@ -329,6 +335,10 @@ mod tests {
         let inode = |name: &str| fs::metadata(made.join(name)).expect("there").ino();
         assert_eq!(inode("libcuda.so"), inode("libcuda.so.1"));
         assert_eq!(inode("libnvidia-ml.so.1"), inode("libcuda.so.1"));
+        for name in JIT_LINKS {
+            assert!(!made.join(name).exists(), "{name} beside libcuda");
+            assert!(made.join(JIT_FOLDER).join(name).is_file(), "{name}");
+        }
         let own = std::env::current_exe().expect("this test");
         assert_eq!(
             fs::read_link(made.join("bin/nvidia-smi")).expect("there"),
