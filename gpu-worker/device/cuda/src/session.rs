@@ -4,6 +4,7 @@ mod answers;
 mod copies;
 mod exports;
 mod flight;
+mod frees;
 mod graves;
 mod launches;
 mod ops;
@@ -66,7 +67,7 @@ pub(crate) struct Session {
     base: (Arc<Mark>, u64),
     slots: Slots<Loaded>,
     /// What was freed and may be in use.
-    graves: Graves,
+    graves: Graves<Loaded>,
     /// The urgency of its stream.
     urgency: u8,
     /// Slices the driver has all or part of: only the last can be one of which it has a part.

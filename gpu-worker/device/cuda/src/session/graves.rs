@@ -1,81 +1,74 @@
 //! What a session has freed while work under way may use it. It goes once the device has passed the free, so that
-//! nobody waits for that.
+//! no tenant waits for that.
 
 use std::collections::VecDeque;
 
-use bus_schemas::Failure;
-
-use super::{Loaded, Session};
-use crate::driver::EventKind;
 use crate::pools::Mark;
 
-/// Frees that the device has not passed, by numbers that only grow.
-#[derive(Debug, Default)]
-pub(super) struct Graves {
+/// Frees that the device has not passed, by numbers that only grow; `M` is a module.
+#[derive(Debug)]
+pub(super) struct Graves<M> {
     last: u64,
     marks: VecDeque<(Mark, u64)>,
-    modules: VecDeque<(u64, Loaded)>,
+    modules: VecDeque<(u64, M)>,
 }
 
-impl Session {
-    /// Frees an allocation.
-    pub(super) fn free(&mut self, address: u64) -> Result<(), Failure> {
-        let number = self.graves.last + 1;
-        self.memory.free(address, number)?;
-        self.buried(number)
-    }
-
-    /// Unloads a module.
-    pub(super) fn unload(&mut self, loaded: Loaded) -> Result<(), Failure> {
-        let number = self.graves.last + 1;
-        self.graves.modules.push_back((number, loaded));
-        self.buried(number)
-    }
-
-    /// Marks the point behind which nothing uses what was freed.
-    fn buried(&mut self, number: u64) -> Result<(), Failure> {
-        self.graves.last = number;
-        match self.mark(EventKind::Plain) {
-            Ok(mark) => {
-                self.graves.marks.push_back((mark, number));
-                Ok(())
-            }
-            Err(_) => self.drop_freed(),
+impl<M> Default for Graves<M> {
+    fn default() -> Self {
+        Self {
+            last: 0,
+            marks: VecDeque::new(),
+            modules: VecDeque::new(),
         }
     }
+}
 
-    /// Drops what was freed before a point that the device has passed.
-    pub(super) fn drop_passed(&mut self) {
+impl<M> Graves<M> {
+    /// The number of the last free.
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The number of a free that begins.
+    pub(super) fn begin(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// A module goes with the last free.
+    pub(super) fn bury(&mut self, module: M) {
+        self.modules.push_back((self.last, module));
+    }
+
+    /// Behind this mark nothing uses what the last free freed.
+    pub(super) fn mark(&mut self, mark: Mark) {
+        self.marks.push_back((mark, self.last));
+    }
+
+    /// True if no free is marked that the device has not passed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// Forgets all marks: the device has passed them.
+    pub(super) fn forget_marks(&mut self) {
+        self.marks.clear();
+    }
+
+    /// The last free that the device has passed since this was asked.
+    pub(super) fn passed(&mut self) -> Option<u64> {
         // A failure is the context's, and then nothing runs.
         let passed = |(mark, _): &mut (Mark, u64)| mark.is_done().unwrap_or(true);
         let mut through = None;
-        while let Some((_, number)) = self.graves.marks.pop_front_if(passed) {
+        while let Some((_, number)) = self.marks.pop_front_if(passed) {
             through = Some(number);
         }
-        if let Some(through) = through {
-            self.drop_through(through);
-        }
+        through
     }
 
-    /// Drops all that was freed, and waits for what may use it.
-    pub(super) fn drop_freed(&mut self) -> Result<(), Failure> {
-        let waited = self.stream.wait();
-        self.graves.marks.clear();
-        self.drop_through(self.graves.last);
-        waited
-    }
-
-    /// As [`Session::drop_freed`], if anything was.
-    pub(super) fn drop_if_freed(&mut self) -> Result<(), Failure> {
-        match self.graves.marks.is_empty() {
-            true => Ok(()),
-            false => self.drop_freed(),
-        }
-    }
-
-    fn drop_through(&mut self, number: u64) {
-        self.memory.passed(number);
-        while let Some(module) = self.graves.modules.pop_front_if(|it| it.0 <= number) {
+    /// Drops the modules of frees through this one.
+    pub(super) fn drop_through(&mut self, number: u64) {
+        while let Some(module) = self.modules.pop_front_if(|it| it.0 <= number) {
             drop(module);
         }
     }
