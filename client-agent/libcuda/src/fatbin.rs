@@ -48,7 +48,7 @@ pub(crate) struct Target {
     pub(crate) newer: bool,
     /// Whether machine code will do: the device is a GPU.
     pub(crate) code: bool,
-    /// Whether machine code may wait for its whole grid: the device's worker launches it so.
+    /// True if machine code may wait for its whole grid: the device's worker launches it so.
     pub(crate) grids: bool,
 }
 

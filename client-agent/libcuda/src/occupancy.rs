@@ -68,7 +68,7 @@ fn together(kernel: Handle<Kernel>, threads: c_int, shared: usize) -> Result<Opt
     Ok(Some(block.fitting().min(resident.into())))
 }
 
-/// What the memory of one block is computed from.
+/// The figures from which a block's memory is computed.
 struct BlockMemory {
     threads: u64,
     /// Bytes of the block.

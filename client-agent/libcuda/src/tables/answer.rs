@@ -22,7 +22,7 @@ pub(super) extern "C" fn nothing() -> c_int {
     0
 }
 
-/// Refuses, as those who call it expect of devices that do not say.
+/// Refuses; libraries that call it do without.
 pub(super) extern "C" fn refused() -> c_int {
     Status::NOT_SUPPORTED.0
 }

@@ -103,7 +103,7 @@ pub(crate) fn increment_params(address: u64, n: u32) -> Vec<u8> {
     [&address.to_le_bytes()[..], &n.to_le_bytes()[..]].concat()
 }
 
-/// Whether a kernel's fault is its session's alone: a GPU loses its context by one, and all sessions.
+/// True if a kernel's fault is its session's alone: a GPU loses its context by one, and all sessions.
 pub(crate) fn survives_kernels(device: &dyn Device) -> bool {
     device.info().properties.kind != "cuda"
 }

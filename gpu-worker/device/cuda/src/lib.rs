@@ -35,13 +35,13 @@ use pools::Pools;
 use rest::Rest;
 use session::{Session, Surroundings};
 
-/// Whether a CUDA driver is installed on this host; Warploom's own drop-in is none.
+/// True if a CUDA driver is installed on this host; Warploom's own drop-in is none.
 #[must_use]
 pub fn is_present() -> bool {
     driver::is_present() && !driver::is_drop_in()
 }
 
-/// Whether Warploom's own drop-in stands where the driver should be.
+/// True if Warploom's own drop-in stands where the driver should be.
 #[must_use]
 pub fn is_drop_in() -> bool {
     driver::is_drop_in()

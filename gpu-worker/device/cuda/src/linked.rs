@@ -18,7 +18,7 @@ pub(crate) struct Linked {
 /// The driver's version from which on it says what parameters a kernel takes.
 pub(crate) const SAYS_PARAMETERS: u32 = 12_040;
 
-/// Whether the driver takes the kernels of machine code for what our own reader does: by name, and with as many
+/// Checks that the driver takes the kernels of machine code for what our own reader does: by name, and with as many
 /// bytes of parameters. One that it does not give by its name cannot be launched, and is not looked at.
 pub(crate) fn agrees(parsed: &ptx::ModuleInfo, module: &Module) -> Result<(), Failure> {
     for entry in &parsed.entries {

@@ -72,7 +72,7 @@ impl Memory {
         (address - first < *bytes).then_some((*first, *bytes))
     }
 
-    /// Whether a range lies inside one allocation, its own or an imported one.
+    /// True if a range lies inside one allocation, its own or an imported one.
     pub(crate) fn check(&self, address: u64, bytes: u64) -> Result<(), Failure> {
         let inside = bytes == 0
             || self.holder(address).is_some_and(|(first, size)| {
@@ -87,7 +87,7 @@ impl Memory {
         Err(Failure::new(Code::IllegalAddress, detail))
     }
 
-    /// Whether allocations that lie side by side, imported ones among them, hold all of a range: a program may
+    /// True if allocations that lie side by side, imported ones among them, hold all of a range: a program may
     /// have mapped them so.
     fn covers(&self, address: u64, bytes: u64) -> bool {
         let Some(end) = address.checked_add(bytes) else {

@@ -160,7 +160,7 @@ impl Session {
         !self.flights.is_empty() || !self.given_up.is_empty() || self.waits()
     }
 
-    /// Whether the driver has not got all of its slices.
+    /// True if the driver has not got all of its slices.
     pub(crate) fn waits(&self) -> bool {
         let part = self.flights.back().is_some_and(Flight::is_part);
         part || !self.waiting.is_empty()

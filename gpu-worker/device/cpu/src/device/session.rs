@@ -53,7 +53,7 @@ impl Run<'_> {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether to park what is in progress.
+    /// Set to park what is in progress.
     pub(super) fn is_over(&self) -> bool {
         self.interrupt.is_raised() || Instant::now() >= self.until
     }
@@ -112,7 +112,7 @@ pub(super) struct Session {
     pub(super) fault: Option<Failure>,
 }
 
-/// Whether an op is done.
+/// True if an op is done.
 pub(super) enum Step {
     Done,
     Parked,

@@ -66,7 +66,7 @@ fn check(result: CUresult, what: &str) -> Result<(), Failure> {
     }
 }
 
-/// Whether the driver that can be loaded is Warploom's own drop-in, which has no GPU: a worker on it
+/// True if the driver that can be loaded is Warploom's own drop-in, which has no GPU: a worker on it
 /// would be its own client.
 pub(crate) fn is_drop_in() -> bool {
     // SAFETY: as below; only whether a symbol is there is asked.
@@ -79,7 +79,7 @@ pub(crate) fn is_drop_in() -> bool {
     }
 }
 
-/// Whether a driver library can be loaded.
+/// True if a driver library can be loaded.
 pub(crate) fn is_present() -> bool {
     // SAFETY: loads and unloads a library of the system, as every CUDA program does.
     unsafe { sys::is_culib_present() }

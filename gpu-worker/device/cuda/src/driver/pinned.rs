@@ -26,7 +26,7 @@ impl Pinned {
         // SAFETY: an out-pointer to a local.
         let result = unsafe { sys::cuMemHostAlloc(&raw mut pointer, len, 0) };
         check(result, "allocating host memory")?;
-        // SAFETY: allocated with this length, and nobody else has it yet.
+        // SAFETY: allocated with this length, and no other thread has it yet.
         unsafe { ptr::write_bytes(pointer.cast::<u8>(), 0, len) };
         Ok(Self { pointer, len })
     }

@@ -228,7 +228,7 @@ impl Event {
         self.1
     }
 
-    /// Whether the stream has passed it.
+    /// True if the stream has passed it.
     pub(crate) fn is_done(&self) -> Result<bool, Failure> {
         // SAFETY: the event lives.
         match unsafe { sys::cuEventQuery(self.0) } {

@@ -10,7 +10,7 @@ use crate::driver::{Event, EventKind};
 /// Events of a kind that are kept at most.
 const KEPT: usize = 1_024;
 
-/// Events of a device that nobody uses, by kind.
+/// Free events of a device, by kind.
 #[derive(Debug, Default)]
 struct Idle {
     timed: Vec<Event>,

@@ -30,13 +30,13 @@ pub(crate) struct KernelTimes {
 }
 
 impl KernelTimes {
-    /// Whether each launch of the next slice is to be measured.
+    /// True if each launch of the next slice is to be measured.
     pub(crate) fn samples(&mut self) -> bool {
         self.slices = self.slices.wrapping_add(1);
         self.slices.is_multiple_of(SAMPLED)
     }
 
-    /// Whether a launch is to be measured because too little is known of its kernel.
+    /// True if a launch is to be measured because too little is known of its kernel.
     pub(crate) fn is_due(&self, key: KernelKey) -> bool {
         self.known.get(&key).is_none_or(|it| it.count < ENOUGH)
     }

@@ -9,7 +9,7 @@ use super::runs::divide;
 use crate::pools::{Lease, Room as _};
 
 impl Session {
-    /// Whether a range is the session's: in an allocation, or in a variable whose address it has.
+    /// True if a range is the session's: in an allocation, or in a variable whose address it has.
     pub(super) fn check(&self, address: u64, bytes: u64) -> Result<(), Failure> {
         let inside = |(first, size): &(u64, u64)| {
             let offset = address.checked_sub(*first);

@@ -7,7 +7,7 @@ use crate::driver::Context;
 use crate::memory::ExportedExtents;
 
 impl Session {
-    /// Whether others use memory of it, or it theirs.
+    /// True if others use memory of it, or it theirs.
     pub(crate) fn has_exchanged(&self) -> bool {
         !self.exported.is_empty() || self.memory.has_imports()
     }
@@ -24,7 +24,7 @@ impl Session {
         self.exported.remove(&address);
     }
 
-    /// Whether an op frees what others use: they are to lose it first, and [`Session::frees`] says so.
+    /// True if an op frees what others use: they are to lose it first, and [`Session::frees`] says so.
     pub(super) fn waits_for_importers(&mut self, op: &Op) -> bool {
         let Op::Free { address } = op else {
             return false;

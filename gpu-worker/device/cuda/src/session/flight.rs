@@ -69,12 +69,12 @@ impl Flight {
         }
     }
 
-    /// Whether the driver is to have more of it.
+    /// True if the driver is to have more of it.
     pub(super) fn is_part(&self) -> bool {
         self.at.0 != usize::MAX
     }
 
-    /// Whether launches lie behind its last mark on the way.
+    /// True if launches lie behind its last mark on the way.
     pub(super) fn wants_mark(&self) -> bool {
         let marked = self
             .passing

@@ -49,7 +49,7 @@ impl<M> Runs<M> {
         self.launched
     }
 
-    /// Whether the last run may go on.
+    /// True if the last run may go on.
     pub(super) fn is_open(&self) -> bool {
         self.runs.last().is_some_and(|run| run.end.is_none())
     }
@@ -66,7 +66,7 @@ impl<M> Runs<M> {
         self.apart = true;
     }
 
-    /// Whether the next launch begins a run that needs a mark in front of it.
+    /// True if the next launch begins a run that needs a mark in front of it.
     pub(super) fn wants_begin(&self) -> bool {
         self.apart && !self.is_open()
     }
