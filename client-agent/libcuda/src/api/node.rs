@@ -11,7 +11,7 @@ use crate::graph::params::{
 };
 use crate::graph::{Exec, Graph, Node, Work};
 use crate::guard::api;
-use crate::status::{Result, Status};
+use crate::status::Result;
 
 /// Where a new node goes: its handle's place, its graph, and what it comes behind.
 struct Place<'o, 'c>(
@@ -45,7 +45,7 @@ fn set(node: Handle<Node>, params: impl Params) -> Result {
     if let Work::Child(child) = &new {
         child.own(graph.handle);
     }
-    let old = node.with_work(|work| replace(work, new))?;
+    let old = node.with_work(|work| work.replace(new))?;
     if let Work::Child(child) = old {
         child.destroy();
     }
@@ -55,17 +55,8 @@ fn set(node: Handle<Node>, params: impl Params) -> Result {
 /// The same for a graph that can be launched.
 fn set_exec(exec: Handle<Exec>, node: Handle<Node>, params: impl Params) -> Result {
     let new = params.work()?;
-    exec.get()?
-        .with(node, |step| replace(&mut step.work, new))?;
+    exec.get()?.with(node, |step| step.work.replace(new))?;
     Ok(())
-}
-
-/// Gives a node other work of its kind; what it had.
-fn replace(work: &mut Work, new: Work) -> Result<Work> {
-    if work.kind() != new.kind() {
-        return Err(Status::INVALID_VALUE);
-    }
-    Ok(std::mem::replace(work, new))
 }
 
 /// Defines the functions of kinds of nodes, a kind in each row: the type of its parameters; the functions that

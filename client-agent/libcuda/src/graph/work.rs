@@ -7,7 +7,7 @@ use crate::abi::Handle;
 use crate::copy3d::Copy3D;
 use crate::device::Device;
 use crate::launch::{Arguments, How, start};
-use crate::status::Result;
+use crate::status::{Result, Status};
 use crate::stream::Stream;
 use crate::work;
 
@@ -43,6 +43,18 @@ impl Work {
         }
     }
 
+    /// Takes other work of the same kind; gives what it was. A launch keeps its attributes, for parameters of
+    /// nodes name none: a kernel of clusters would run without them, and wrong.
+    pub(crate) fn replace(&mut self, mut new: Self) -> Result<Self> {
+        if self.kind() != new.kind() {
+            return Err(Status::INVALID_VALUE);
+        }
+        if let (Self::Kernel(old), Self::Kernel(new)) = (&*self, &mut new) {
+            new.how.attributes = old.how.attributes;
+        }
+        Ok(std::mem::replace(self, new))
+    }
+
     /// Appends it to a device's work.
     pub(super) fn run(&self, device: &Device, stream: Handle<Stream>, number: u16) -> Result {
         match self {
@@ -69,5 +81,45 @@ impl Copy3D<'_> {
     pub(crate) fn node(self) -> Result<Work> {
         self.resolved()?;
         Ok(Work::Copy(self.kept()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::LaunchAttributes;
+
+    use super::*;
+    use crate::launch::Shape;
+
+    fn kernel(blocks: u32, attributes: LaunchAttributes) -> Work {
+        let shape = Shape {
+            grid: [blocks, 1, 1],
+            block: [32, 1, 1],
+            shared: 0,
+        };
+        Work::Kernel(Launch {
+            kernel: Handle::NULL,
+            how: How { shape, attributes },
+            params: Arc::from([]),
+            pointers: Arc::from([]),
+        })
+    }
+
+    #[test]
+    fn a_launch_keeps_its_attributes_when_its_parameters_change() {
+        let attributes = LaunchAttributes {
+            cluster: [2, 1, 1],
+            cooperative: true,
+            ..LaunchAttributes::default()
+        };
+        let mut work = kernel(4, attributes);
+        let plain = kernel(8, LaunchAttributes::default());
+        work.replace(plain).expect("the same kind");
+        let Work::Kernel(launch) = &work else {
+            panic!("{work:?} is no launch");
+        };
+        assert_eq!(launch.how.shape.grid, [8, 1, 1]);
+        assert_eq!(launch.how.attributes, attributes);
+        assert!(work.replace(Work::Empty).is_err());
     }
 }
