@@ -97,22 +97,20 @@ pub const CLUSTER_BLOCKS: usize = 16;
 
 impl DeviceProperties {
     /// Clusters of so many blocks that run at a time, where so many blocks run on a multiprocessor. What a worker
-    /// does not tell is estimated: as if all multiprocessors were neighbours.
+    /// does not tell is estimated: as if all multiprocessors were neighbours. 0 for more than [`CLUSTER_BLOCKS`].
     #[must_use]
     pub fn clusters_at_a_time(&self, occupancy: u32, cluster: u32) -> u32 {
-        let told = occupancy.min(CLUSTER_OCCUPANCY as u32);
-        let row = (told as usize).checked_sub(1);
-        let at = row
-            .zip((cluster as usize).checked_sub(1))
-            .map(|(row, of)| row * CLUSTER_BLOCKS + of);
-        let within = (1..=CLUSTER_BLOCKS as u32).contains(&cluster);
-        let known = at
-            .filter(|_| within)
-            .and_then(|at| self.active_clusters.get(at));
-        match known {
-            Some(known) => (u64::from(*known) * u64::from(occupancy) / u64::from(told)) as u32,
-            None => (u64::from(occupancy) * u64::from(self.sms) / u64::from(cluster.max(1))) as u32,
+        if occupancy == 0 || !(1..=CLUSTER_BLOCKS as u32).contains(&cluster) {
+            return 0;
         }
+        let told = occupancy.min(CLUSTER_OCCUPANCY as u32);
+        let at = (told as usize - 1) * CLUSTER_BLOCKS + cluster as usize - 1;
+        let scaled = |count: u32, by: u32| u64::from(count) * u64::from(occupancy) / u64::from(by);
+        let clusters = match self.active_clusters.get(at) {
+            Some(known) => scaled(*known, told),
+            None => scaled(self.sms, cluster),
+        };
+        u32::try_from(clusters).unwrap_or(u32::MAX)
     }
 
     /// The UUID of a cluster's device that has none of its own. It is of RFC 9562's version 8.
@@ -127,5 +125,32 @@ impl DeviceProperties {
         uuid[6] = (uuid[6] & 0x0f) | 0x80;
         uuid[8] = (uuid[8] & 0x3f) | 0x80;
         uuid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_are_those_that_the_worker_tells_or_an_estimate() {
+        let mut device = DeviceProperties {
+            sms: 132,
+            ..DeviceProperties::default()
+        };
+        assert_eq!(device.clusters_at_a_time(1, 2), 66);
+        assert_eq!(device.clusters_at_a_time(2, 8), 33);
+        let row = |occupancy: u32| (1..=16).map(move |cluster| 120 * occupancy / cluster);
+        device.active_clusters = (1..=8).flat_map(row).collect();
+        assert_eq!(device.clusters_at_a_time(1, 2), 60);
+        assert_eq!(device.clusters_at_a_time(8, 16), 60);
+        assert_eq!(
+            device.clusters_at_a_time(32, 16),
+            240,
+            "four times that of 8"
+        );
+        for (occupancy, cluster) in [(0, 2), (1, 0), (1, 17), (u32::MAX, u32::MAX)] {
+            assert_eq!(device.clusters_at_a_time(occupancy, cluster), 0);
+        }
     }
 }

@@ -7,7 +7,7 @@
 use crate::codec::column::{Fields, put};
 use crate::id::ModuleHash;
 use crate::launch_path::op::{Launch, LaunchAttributes, Op};
-use crate::launch_path::tensor_map::TENSOR_MAP_BYTES;
+use crate::launch_path::tensor_map::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES};
 use crate::limits;
 
 /// Bytes of one packed op descriptor.
@@ -150,7 +150,7 @@ pub(crate) fn read_descriptor(bytes: &[u8]) -> Result<(Op, u16, u32), &'static s
             return Err("module slot out of range");
         }
         Op::TensorMap { address } => {
-            if !address.is_multiple_of(64) {
+            if !address.is_multiple_of(TENSOR_MAP_ALIGNMENT as u64) {
                 return Err("a tensor map's address is no multiple of 64");
             }
             payload as usize == TENSOR_MAP_BYTES

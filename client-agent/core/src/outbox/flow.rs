@@ -1,6 +1,6 @@
 //! An outbox's handling of events: credit, acknowledgements, results, epochs.
 
-use bus_schemas::TENSOR_MAP_BYTES;
+use bus_schemas::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES};
 
 use super::*;
 
@@ -34,7 +34,7 @@ impl Outbox {
                 return Err("module slot out of range");
             }
             Op::TensorMap { address } => {
-                if !address.is_multiple_of(64) {
+                if !address.is_multiple_of(TENSOR_MAP_ALIGNMENT as u64) {
                     return Err("a tensor map's address is no multiple of 64");
                 }
                 payload.len() == TENSOR_MAP_BYTES
