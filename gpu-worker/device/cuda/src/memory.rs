@@ -105,7 +105,7 @@ impl Memory {
     }
 
     /// Backs a range of the window that is free, with what was freed there if that is mapped yet: work on it lies
-    /// in front of the caller's. Gives the ranges that are mapped anew: what is in them is somebody else's.
+    /// in front of the caller's. Gives the ranges that are mapped anew: they hold another session's bytes.
     pub(crate) fn alloc(
         &mut self,
         context: &Context,

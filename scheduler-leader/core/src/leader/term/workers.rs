@@ -167,7 +167,7 @@ impl Term {
         }
         cx.members.seen(cx.now, worker);
         stream.seal(&answer);
-        // Should it go while nobody leads, the next leader is to know.
+        // Should it go while no candidate leads, the next leader is to know.
         let gpu = cx.members.get(worker).map(|member| member.gpu);
         self.placement_changed |= self.placement.remember(worker, gpu, WORKERS);
         // What these have ready is to be announced anew, or is about to end.
