@@ -2,12 +2,13 @@
 """Runs each end-to-end test many times, half of them beside a build, and names the tests that fail.
 
 An end-to-end test is a test that starts processes: one of a test target whose sources name the binary under
-test, a real nats-server or a cluster. The script builds these targets once and runs each test alone, round by
-round. Beside every second round it builds the workspace into a folder of its own, over and over.
+test, a real nats-server or a cluster. The script builds these targets once and runs each test in a process of
+its own, round by round. Beside every second round it builds the workspace into a folder of its own, over and over.
 
     .ci/shake.py                          every end-to-end test, 30 times
     .ci/shake.py --only why:: --times 10  the tests whose name has that in it
     .ci/shake.py --target end-to-end      the tests of that target
+    .ci/shake.py --at-once 4              four tests beside one another: harder, and done sooner
     .ci/shake.py --resume                 goes on where the last call was interrupted
     .ci/shake.py --list                   the tests, one in each line
 
@@ -25,7 +26,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -278,10 +281,13 @@ class Load:
 class Shaker:
     """The runs and where they are kept."""
 
-    def __init__(self, folder, load, limit):
-        self.folder, self.load, self.limit = folder, load, limit
+    def __init__(self, folder, load, limit, at_once=1):
+        self.folder, self.load, self.limit, self.at_once = folder, load, limit, at_once
         self.results = folder / "results.jsonl"
         self.runs = []
+        self.sessions = set()
+        self.ended = False
+        self.lock = threading.Lock()
 
     def begin(self, plan, resume):
         """Begins anew, or goes on with the runs of the same plan."""
@@ -296,45 +302,75 @@ class Shaker:
         self.results.write_text(json.dumps(plan) + "\n")
 
     def run(self, number, test):
-        """Runs a test once."""
+        """Runs a test once; gives nothing where the runs were ended before it was done."""
         load = load_of(number)
-        self.load.want(load == LOADED)
         name = re.sub(r"\W+", "-", str(test))
         output = self.folder / "output" / f"{name}.{number}.{load}.log"
+        began = time.monotonic()
+        outcome = self.outcome(test, output)
+        if not outcome or outcome == "passed":
+            output.unlink(missing_ok=True)
+        if not outcome:
+            return None
+        run = Run(str(test), number, load, outcome, round(time.monotonic() - began, 2),
+                  "" if outcome == "passed" else str(output))
+        with self.lock, open(self.results, "a", encoding="utf-8") as out:
+            self.runs.append(run)
+            out.write(json.dumps(asdict(run)) + "\n")
+        return run
+
+    def outcome(self, test, output):
+        """How the process of a test ends; nothing if the runs were ended."""
         command = [test.binary, "--exact", test.name, "--nocapture", "--test-threads=1"]
         environment = os.environ | {"CARGO_MANIFEST_DIR": test.folder, "RUST_BACKTRACE": "1"}
-        began = time.monotonic()
         with open(output, "wb") as out:
-            process = subprocess.Popen(command, cwd=test.folder, env=environment, start_new_session=True,
-                                       stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+            with self.lock:
+                if self.ended:
+                    return None
+                process = subprocess.Popen(command, cwd=test.folder, env=environment, start_new_session=True,
+                                           stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+                self.sessions.add(process.pid)
             try:
                 outcome = "failed" if process.wait(self.limit) else "passed"
             except subprocess.TimeoutExpired:
                 outcome = "late"
-            finally:
-                end_session(process.pid)
-                process.wait()
-        if outcome == "passed":
-            output.unlink()
-        run = Run(str(test), number, load, outcome, round(time.monotonic() - began, 2),
-                  "" if outcome == "passed" else str(output))
-        self.runs.append(run)
-        with open(self.results, "a", encoding="utf-8") as out:
-            out.write(json.dumps(asdict(run)) + "\n")
-        return run
+            end_session(process.pid)
+            process.wait()
+            with self.lock:
+                self.sessions.discard(process.pid)
+                return None if self.ended else outcome
+
+    def end(self):
+        """Ends all runs that are under way; they do not count."""
+        with self.lock:
+            self.ended = True
+            sessions = list(self.sessions)
+        for session in sessions:
+            end_session(session)
 
     def shake(self, tests, times, tell):
         """Runs all that is left; gives the summary, of what there is if it is interrupted."""
         planned = len(tests) * times
+
+        def one(number, test):
+            tell(f"{len(self.runs) + 1}/{planned} {load_of(number)}: {test}", False)
+            run = self.run(number, test)
+            if run and run.outcome != "passed":
+                tell(f"{run.outcome} after {run.seconds:.0f} s, {run.load}: {test}: {run.output}", True)
+        pool = ThreadPoolExecutor(self.at_once)
         try:
-            for number, test in left(tests, times, list(self.runs)):
-                tell(f"{len(self.runs) + 1}/{planned} {load_of(number)}: {test}", False)
-                run = self.run(number, test)
-                if run.outcome != "passed":
-                    tell(f"{run.outcome} after {run.seconds:.0f} s, {run.load}: {test}: {run.output}", True)
+            rest = list(left(tests, times, list(self.runs)))
+            for number in sorted({number for number, _ in rest}):
+                self.load.want(load_of(number) == LOADED)
+                for run in [pool.submit(one, number, test) for of, test in rest if of == number]:
+                    self.load.want(load_of(number) == LOADED)
+                    run.result()
         except KeyboardInterrupt:
             tell("interrupted; --resume goes on", True)
         finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            self.end()
+            pool.shutdown()
             self.load.stop()
         return summary(self.runs, planned)
 
@@ -389,12 +425,13 @@ def options_of(arguments):
     parser.add_argument("--target", action="append", metavar="NAME", help="test targets of this name; may be repeated")
     parser.add_argument("--times", type=int, default=30, help="runs of each test (30)")
     parser.add_argument("--limit", type=float, default=300.0, metavar="SECONDS", help="time of one run (300)")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="tests that run beside one another (1)")
     parser.add_argument("--resume", action="store_true", help="go on where the last call was interrupted")
     parser.add_argument("--json", action="store_true", help="the result as JSON")
     parser.add_argument("--list", action="store_true", help="the tests, and no run")
     options = parser.parse_args(arguments)
-    if options.times < 1 or options.limit <= 0:
-        parser.error("--times and --limit are above 0")
+    if options.times < 1 or options.limit <= 0 or options.at_once < 1:
+        parser.error("--times, --limit and --at-once are above 0")
     return options
 
 
@@ -414,7 +451,7 @@ def main(arguments):
             return 0
         folder = pathlib.Path(metadata["target_directory"]) / "shake"
         commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-        shaker = Shaker(folder, Load(folder / "build"), options.limit)
+        shaker = Shaker(folder, Load(folder / "build"), options.limit, options.at_once)
         shaker.begin({"commit": commit.stdout.strip(), "times": options.times, "tests": [str(it) for it in tests]},
                      options.resume)
         result = shaker.shake(tests, options.times, tell)

@@ -31,6 +31,10 @@ BINARY = """\
         pathlib.Path("interrupted").touch()
         os.kill(os.getppid(), 2)
         time.sleep(600)
+    if name.startswith("meets"):
+        pathlib.Path("here-" + name).touch()
+        while len(list(pathlib.Path().glob("here-*"))) < 2:
+            time.sleep(0.01)
     count = pathlib.Path(name)
     count.write_text(count.read_text() + "." if count.exists() else ".")
     failing = name == "fails" or (name == "twice" and len(count.read_text()) > 2)
@@ -61,11 +65,11 @@ class Shaken(unittest.TestCase):
         self.binary = str(binary)
         self.told = []
 
-    def shaker(self, limit=60.0):
+    def shaker(self, limit=60.0, at_once=1):
         """One that begins in the folder, with a load that only sleeps."""
         load = shake.Load(self.folder / "build", ["sleep", "600"])
         self.addCleanup(load.stop)
-        return shake.Shaker(self.folder / "shake", load, limit)
+        return shake.Shaker(self.folder / "shake", load, limit, at_once)
 
     def tell(self, text, _stays):
         """Keeps what is told."""
@@ -122,6 +126,15 @@ class Shaken(unittest.TestCase):
         self.assertEqual((result["runs"], result["failed"]), (4, []))
         self.assertEqual((self.folder / "passes").read_text(), "..", "no run is done twice")
         self.assertEqual(shake.status_of(result), 0)
+
+    def test_several_run_beside_one_another_when_asked(self):
+        tests = [shake.Test("some", name, self.binary, str(self.folder)) for name in ("meets a", "meets b", "passes")]
+        shaker = self.shaker(at_once=2)
+        shaker.begin({"plan": 1}, False)
+        result = shaker.shake(tests, 2, self.tell)
+        self.assertEqual((result["runs"], result["failed"]), (6, []))
+        rounds = [json.loads(line)["round"] for line in shaker.results.read_text().splitlines()[1:]]
+        self.assertEqual(rounds, [0, 0, 0, 1, 1, 1], "no test of a round begins before the last round has ended")
 
     def test_a_load_that_fails_is_told_and_one_that_is_complete_begins_anew(self):
         load = shake.Load(self.folder / "build", ["false"])
