@@ -24,6 +24,7 @@ use super::queue::{self, KernelQueue, Shared};
 use super::record::Appender;
 use super::state::Writer;
 use super::tenant::{self, TakenUp};
+use crate::inbox::Inbox;
 use crate::publisher::BusPublisher;
 use crate::timer::{Timer, nanos};
 use telemetry::Telemetry;
@@ -45,6 +46,7 @@ pub(super) struct Parts {
     pub(super) state: Writer,
     pub(super) record: Appender,
     pub(super) telemetry: Telemetry,
+    pub(super) tenants: Inbox,
     pub(super) config: Config,
     pub(super) gone: oneshot::Sender<()>,
 }
@@ -99,8 +101,11 @@ impl Leader {
         let subjects = Subjects::new(&parts.config.cluster);
         let inbox = format!("{}.leader.{}.", subjects.cluster_inbox(), parts.id);
         let telemetry = parts.telemetry.clone();
-        let router = Rc::new(Router::new(subjects, inbox, leader.recipient(), telemetry));
+        let tenants = parts.tenants.clone();
+        let router = Router::new(subjects, inbox, leader.recipient(), telemetry, tenants);
+        let router = Rc::new(router);
         let shared = Shared {
+            tenants: parts.tenants,
             cluster: parts.config.cluster,
             id: parts.id,
             began,
@@ -138,6 +143,8 @@ impl Leader {
         // One event's many actions are no reason to keep room for as many.
         actions.shrink_to(ACTIONS);
         self.actions = actions;
+        let hears = self.core.hears_tenants();
+        self.shared.tenants.hear_as(hears);
         if self.metering.waits()
             && let Some(time) = self
                 .metering
@@ -336,6 +343,7 @@ impl Leader {
         let tenants = &mut *self.router.tenants.borrow_mut();
         tenants.retain(|name, _| state.tenants.iter().any(|(known, _)| known == name));
         for (name, _) in &state.tenants {
+            self.shared.tenants.knows(name);
             if !tenants.contains_key(name) {
                 let actor = tenant::Tenant::launch(name.clone(), ctx.address().recipient());
                 tenants.insert(name.clone(), actor);

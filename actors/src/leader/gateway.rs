@@ -6,15 +6,16 @@ use std::rc::Rc;
 
 use actix::dev::SendError;
 use actix::{Addr, Recipient};
-use async_nats::{Message, Subscriber};
+use async_nats::Message;
 use bus_schemas::subject::{Author, LeaderSubject, Subjects, ToLeader, Users};
 use bus_schemas::{SessionId, Tenant};
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
 
 use super::events::Events;
 use super::messages::LeaderMessage;
 use super::queue::{self, KernelQueue};
 use super::tenant::{self, Asked};
+use crate::inbox::{Inbox, Waste};
 use bus::{BusSettings, connect};
 use telemetry::{Telemetry, TraceContext};
 
@@ -24,6 +25,8 @@ pub(super) struct Router {
     pub(super) inbox: String,
     pub(super) leader: Recipient<LeaderMessage>,
     pub(super) telemetry: Telemetry,
+    /// What comes from tenants.
+    pub(super) tenants_inbox: Inbox,
     pub(super) queues: RefCell<HashMap<SessionId, (Tenant, Addr<KernelQueue>)>>,
     pub(super) tenants: RefCell<HashMap<Tenant, Addr<tenant::Tenant>>>,
     /// Only a leader has to do with clients; a candidate hears their signs of life.
@@ -42,12 +45,14 @@ impl Router {
         inbox: String,
         leader: Recipient<LeaderMessage>,
         telemetry: Telemetry,
+        tenants_inbox: Inbox,
     ) -> Self {
         Self {
             subjects,
             inbox,
             leader,
             telemetry,
+            tenants_inbox,
             queues: RefCell::default(),
             tenants: RefCell::default(),
             leading: Cell::new(false),
@@ -68,11 +73,7 @@ impl Router {
             return;
         }
         match self.subjects.parse_leader(subject) {
-            Some(LeaderSubject::Tenant(tenant, what)) if self.leading.get() => {
-                self.route_client(tenant, what, message);
-            }
-            // A candidate notes who lives: it may lead next.
-            Some(LeaderSubject::Tenant(_, what)) if what != ToLeader::Alive => {}
+            Some(LeaderSubject::Tenant(tenant, what)) => self.route_client(tenant, what, message),
             None => {}
             Some(subject) => self.send(LeaderMessage::Message {
                 subject,
@@ -83,6 +84,17 @@ impl Router {
     }
 
     fn route_client(&self, tenant: Tenant, what: ToLeader, message: Message) {
+        if !self.tenants_inbox.hears(&tenant, message.payload.len()) {
+            return;
+        }
+        if !self.leading.get() {
+            self.waste(&tenant, Waste::Whole, &message);
+            // A candidate notes who lives: it may lead next.
+            if what == ToLeader::Alive {
+                self.ask_leader(tenant, what, message);
+            }
+            return;
+        }
         if let ToLeader::Intent(session) = what
             && let Some((owner, queue)) = self.queues.borrow().get(&session)
             && *owner == tenant
@@ -99,14 +111,19 @@ impl Router {
             }
             return;
         }
+        // No client asks often. After a change of leaders its intents come before its session is known.
+        self.waste(
+            &tenant,
+            match what {
+                ToLeader::Intent(_) => Waste::Repeated,
+                _ => Waste::Whole,
+            },
+            &message,
+        );
         let tenants = self.tenants.borrow();
         let Some(actor) = tenants.get(&tenant) else {
             // Nobody's tenant: the leader refuses it.
-            return self.send(LeaderMessage::Message {
-                subject: LeaderSubject::Tenant(tenant, what),
-                reply: message.reply,
-                bytes: message.payload,
-            });
+            return self.ask_leader(tenant, what, message);
         };
         let asked = Asked {
             what,
@@ -116,6 +133,20 @@ impl Router {
         if actor.try_send(asked).is_err() {
             self.drop_one();
         }
+    }
+
+    /// A tenant's message counts against what it may say.
+    fn waste(&self, tenant: &Tenant, waste: Waste, message: &Message) {
+        let bytes = message.payload.len();
+        self.tenants_inbox.wasted(tenant, waste, bytes);
+    }
+
+    fn ask_leader(&self, tenant: Tenant, what: ToLeader, message: Message) {
+        self.send(LeaderMessage::Message {
+            subject: LeaderSubject::Tenant(tenant, what),
+            reply: message.reply,
+            bytes: message.payload,
+        });
     }
 
     /// Whatever comes from the bus is sent again if it matters.
@@ -134,8 +165,9 @@ impl Router {
     }
 }
 
-/// Reads one subscription until it ends.
-pub(super) async fn receive(mut source: Subscriber, router: Rc<Router>) {
+/// Reads messages until there are no more.
+pub(super) async fn receive(source: impl Stream<Item = Message>, router: Rc<Router>) {
+    let mut source = std::pin::pin!(source);
     while let Some(message) = source.next().await {
         router.route(message);
     }

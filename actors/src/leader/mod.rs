@@ -23,13 +23,14 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use actix::Addr;
-use async_nats::{Client, Subscriber, jetstream};
-use bus_schemas::subject::{ConnectionName, Subjects};
+use async_nats::{Client, SubscribeError, Subscriber, jetstream};
+use bus_schemas::subject::{ConnectionName, HearsTenants, Subjects};
 use bus_schemas::{LeaderId, Tenant};
 use futures_util::StreamExt;
 use scheduler_leader_core::Config;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::inbox::Inbox;
 use crate::repeated::Repeated;
 use crate::storage::Storage;
 use actor::Leader;
@@ -118,6 +119,8 @@ pub async fn serve(
     let jetstream = jetstream::new(client.clone());
     let storage = Storage::new(jetstream.clone(), &subjects);
     let record = record::Appender::new(&storage, &subjects, id);
+    let tenants = Inbox::open(client.clone(), subjects.clone(), HearsTenants::Candidate);
+    let tenants = tenants.await.map_err(refused)?;
     let (leader, router) = Leader::launch(actor::Parts {
         id,
         client: client.clone(),
@@ -125,11 +128,13 @@ pub async fn serve(
         state: state::Writer::start(jetstream, &subjects),
         record: record.clone(),
         telemetry: settings.telemetry,
+        tenants: tenants.clone(),
         config: config.clone(),
         gone,
     });
     let mut tasks = Tasks::default();
     let cluster = config.cluster.clone();
+    tasks.spawn(gateway::receive(tenants.messages(), router.clone()));
     for subject in scheduler_leader_core::Leader::new(config, id).subscriptions() {
         let source = subscribe(&client, subject).await?;
         tasks.spawn(gateway::receive(source, router.clone()));
@@ -163,8 +168,11 @@ pub async fn serve(
 }
 
 async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, LeaderError> {
-    let source = client.subscribe(subject).await;
-    source.map_err(|error| LeaderError::Subscribe(error.to_string()))
+    client.subscribe(subject).await.map_err(refused)
+}
+
+fn refused(error: SubscribeError) -> LeaderError {
+    LeaderError::Subscribe(error.to_string())
 }
 
 /// Until the candidate has left; asks it to when `shutdown` comes.

@@ -14,6 +14,7 @@ use scheduler_leader_core::{
 };
 
 use super::messages::LeaderMessage;
+use crate::inbox::{Inbox, Waste};
 use crate::publisher::BusPublisher;
 use crate::timer::{Timer, nanos};
 use telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
@@ -47,6 +48,7 @@ pub(super) struct KernelQueue {
     leader: Recipient<LeaderMessage>,
     outgoing: BusPublisher,
     telemetry: Telemetry,
+    tenants: Inbox,
     meters: Arc<TenantMeters>,
     trail: Trail,
     /// What the leader had no room for.
@@ -62,6 +64,7 @@ pub(super) struct Shared {
     pub(super) began: Instant,
     pub(super) outgoing: BusPublisher,
     pub(super) telemetry: Telemetry,
+    pub(super) tenants: Inbox,
 }
 
 impl KernelQueue {
@@ -80,6 +83,7 @@ impl KernelQueue {
             outgoing: shared.outgoing.clone(),
             meters: shared.telemetry.meters().tenant(&opening.tenant),
             telemetry: shared.telemetry.clone(),
+            tenants: shared.tenants.clone(),
             tenant: opening.tenant,
             trail: Trail::default(),
             backlog: VecDeque::new(),
@@ -190,12 +194,15 @@ impl Handler<QueueMessage> for KernelQueue {
         match message {
             QueueMessage::Intent(bytes, context) => {
                 let before = self.core.queued();
+                let length = bytes.len();
                 // Marked before the leader can grant it.
                 self.on_event(QueueEvent::Message(&bytes), ctx);
                 let queued = self.core.queued();
                 if queued > before {
                     let now = Instant::now();
                     self.trail.received(before + 1, queued, context, now);
+                } else {
+                    self.tenants.wasted(&self.tenant, Waste::Repeated, length);
                 }
             }
             QueueMessage::Progress(progress) => {

@@ -36,6 +36,7 @@ use super::settings::WorkerSettings;
 use super::sharing_domains::SharingDomains;
 use super::spans::Spans;
 use super::stager::Stager;
+use crate::inbox::Inbox;
 use crate::publisher::BusPublisher;
 use crate::timer::{Timer, nanos};
 use telemetry::DeviceIdentity;
@@ -189,6 +190,8 @@ pub(super) struct GpuWorker {
     pub(super) small: bool,
     pub(super) actions: Vec<Action>,
     pub(super) sources: Vec<Subscriber>,
+    /// What comes from tenants.
+    pub(super) tenants: Inbox,
     pub(super) timer: Timer,
     pub(super) waiting: bool,
     pub(super) rejected: VecDeque<(SessionId, Instant)>,
@@ -286,6 +289,7 @@ impl Actor for GpuWorker {
         for source in std::mem::take(&mut self.sources) {
             Self::add_stream(source, ctx);
         }
+        Self::add_stream(self.tenants.messages(), ctx);
         self.handle_event(Event::Tick, &mut Incoming::Nothing);
         self.settle(ctx);
     }

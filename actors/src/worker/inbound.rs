@@ -16,6 +16,7 @@ use gpu_worker_core::sequencer::{BatchEvent, BatchFacts, ChunkEvent, Event};
 
 use super::actor::{GpuWorker, Incoming};
 use super::pager::PagerMessage;
+use crate::inbox::Waste;
 
 /// Malformed messages of one session are answered at most this often.
 const REJECT_APART: Duration = Duration::from_millis(10);
@@ -38,6 +39,10 @@ impl GpuWorker {
         self.spans.received(message);
         match self.subjects.all.parse_worker(&message.subject) {
             Some(WorkerSubject::Tenant(tenant, session, what)) => {
+                let bytes = message.payload.len();
+                if !self.tenants.hears(&tenant, bytes) {
+                    return;
+                }
                 let handled = match what {
                     ToWorker::Batch => self.on_batch(&tenant, session, &message.payload),
                     ToWorker::Data => self.on_chunk(&tenant, session, &message.payload),
@@ -46,6 +51,9 @@ impl GpuWorker {
                     ToWorker::Memory => self.on_memory(&tenant, session, &message.payload),
                     ToWorker::Ipc => self.on_ipc(&tenant, session, &message.payload),
                 };
+                if let Some(waste) = self.waste((&tenant, session), what, handled.is_ok()) {
+                    self.tenants.wasted(&tenant, waste, bytes);
+                }
                 if let Err(error) = handled {
                     self.on_malformed(&tenant, session, error.into());
                 }
@@ -64,9 +72,33 @@ impl GpuWorker {
             }
             Some(WorkerSubject::Memory) => self.on_memory_status(None, message),
             Some(WorkerSubject::TenantMemory(tenant)) => {
-                self.on_memory_status(Some(tenant), message);
+                let bytes = message.payload.len();
+                if self.tenants.hears(&tenant, bytes) {
+                    self.tenants.wasted(&tenant, Waste::Whole, bytes);
+                    self.on_memory_status(Some(tenant), message);
+                }
             }
             None => self.malformed += 1,
+        }
+    }
+
+    /// What a message that was handled brought too little for, if it did.
+    fn waste(
+        &self,
+        (tenant, session): (&Tenant, SessionId),
+        what: ToWorker,
+        is_sound: bool,
+    ) -> Option<Waste> {
+        if !is_sound || self.core.quota(session, tenant).is_none() {
+            return Some(Waste::Whole);
+        }
+        self.tenants.knows(tenant);
+        match what {
+            ToWorker::Memory => Some(Waste::Unbounded),
+            ToWorker::Ipc => Some(Waste::Repeated),
+            ToWorker::Batch | ToWorker::Data | ToWorker::State | ToWorker::Offer => {
+                (!self.core.took()).then_some(Waste::Repeated)
+            }
         }
     }
 

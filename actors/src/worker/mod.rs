@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, AsyncContext, Context};
-use bus_schemas::subject::{ConnectionName, Subjects};
+use bus_schemas::subject::{ConnectionName, HearsTenants, Subjects};
 use bus_schemas::{Failure, Incarnation};
 use device::{DeviceInfo, SwapUse};
 use gpu_worker_core::content::Content;
@@ -62,6 +62,7 @@ pub use gpu_worker_core::sequencer::ExitReason;
 pub use settings::WorkerSettings;
 pub use sharing_domains::Share;
 
+use crate::inbox::Inbox;
 use crate::publisher::BusPublisher;
 use crate::timer::Timer;
 use actor::{Drain, GpuWorker, Identity, OwnSubjects, Sent};
@@ -150,6 +151,9 @@ pub async fn serve(
     for subject in subjects.worker_inbound(incarnation) {
         sources.push(client.subscribe(subject).await.map_err(refused)?);
     }
+    let hears = HearsTenants::Worker(incarnation);
+    let tenants = Inbox::open(client.clone(), subjects.clone(), hears);
+    let tenants = tenants.await.map_err(refused)?;
     let handover = handover::serve(client.clone(), subjects.clone(), incarnation);
     handover.await.map_err(refused)?;
     let identity = Identity::new(&settings, incarnation, &device.info);
@@ -165,6 +169,7 @@ pub async fn serve(
         subjects,
         client: client.clone(),
         sources,
+        tenants,
         evidence,
         exit,
     };
@@ -187,6 +192,7 @@ struct Parts {
     subjects: Subjects,
     client: async_nats::Client,
     sources: Vec<async_nats::Subscriber>,
+    tenants: Inbox,
     evidence: Option<Evidence>,
     exit: oneshot::Sender<Result<ExitReason, Failure>>,
 }
@@ -294,6 +300,7 @@ impl Parts {
             small: false,
             actions: Vec::new(),
             sources: self.sources,
+            tenants: self.tenants,
             timer: Timer::default(),
             waiting: false,
             rejected: VecDeque::new(),

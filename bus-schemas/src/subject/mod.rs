@@ -105,6 +105,17 @@ impl Admin {
     }
 }
 
+/// A role that hears tenants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HearsTenants {
+    /// A leader candidate: who lives, for it may lead next.
+    Candidate,
+    /// The leader.
+    Leader,
+    /// A worker.
+    Worker(Incarnation),
+}
+
 impl Subjects {
     /// The subjects of a cluster.
     #[must_use]
@@ -227,26 +238,29 @@ impl Subjects {
         format!("{}.t.{tenant}.dn.reign", self.root)
     }
 
-    /// What every leader candidate subscribes to.
+    /// What every leader candidate subscribes to, beside [`Self::from_tenants`].
     #[must_use]
     pub fn leader_inbound(&self) -> Vec<String> {
         let root = &self.root;
-        vec![
-            format!("{root}.t.*.up.l.>"),
-            format!("{root}.s.l.>"),
-            format!("{root}.s.ctl.*"),
-        ]
+        vec![format!("{root}.s.l.>"), format!("{root}.s.ctl.*")]
     }
 
-    /// What a worker subscribes to.
+    /// What a worker subscribes to, beside [`Self::from_tenants`].
     #[must_use]
     pub fn worker_inbound(&self, worker: Incarnation) -> Vec<String> {
         let root = &self.root;
-        vec![
-            format!("{root}.t.*.up.w.{worker}.>"),
-            format!("{root}.s.w.{worker}.>"),
-            format!("{root}.s.lost"),
-        ]
+        vec![format!("{root}.s.w.{worker}.>"), format!("{root}.s.lost")]
+    }
+
+    /// What a role subscribes to of one tenant, or of all.
+    #[must_use]
+    pub fn from_tenants(&self, role: HearsTenants, tenant: Option<&Tenant>) -> String {
+        let (root, tenant) = (&self.root, tenant.map_or("*", Tenant::as_str));
+        match role {
+            HearsTenants::Candidate => format!("{root}.t.{tenant}.up.l.alive"),
+            HearsTenants::Leader => format!("{root}.t.{tenant}.up.l.>"),
+            HearsTenants::Worker(worker) => format!("{root}.t.{tenant}.up.w.{worker}.>"),
+        }
     }
 
     /// [`crate::GrantBatch`], leader to worker.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
+use bus_schemas::subject::{HearsTenants, LeaderSubject, Subjects, ToLeader};
 use bus_schemas::{LeaderId, SessionId, Tenant};
 
 use crate::leader::{Action, Config, Event, Leader};
@@ -33,10 +33,16 @@ impl LeaderNode {
         }
     }
 
-    /// The subjects it subscribes to, wildcards included.
+    /// The subjects it always subscribes to, wildcards included.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<String> {
         self.leader.subscriptions()
+    }
+
+    /// What it hears of tenants now.
+    #[must_use]
+    pub fn hears_tenants(&self) -> HearsTenants {
+        self.leader.hears_tenants()
     }
 
     /// A message on any subject of [`Self::hears`].

@@ -72,6 +72,7 @@ impl Sequencer {
             return;
         };
         if entry.acknowledge(now, results) {
+            self.took = true;
             let through = entry.acknowledged;
             actions.push(Action::ForgetResults { session, through });
         }
@@ -103,6 +104,7 @@ impl Sequencer {
         let before = entry.pending_bytes;
         match entry.receive(batch, room, &self.config) {
             Ok(Some(kept)) => {
+                self.took = true;
                 self.pending_bytes += entry.pending_bytes - before;
                 if entry.doubt.is_some() {
                     self.report_soon(now);
@@ -208,6 +210,7 @@ impl Sequencer {
         actions: &mut Vec<Action>,
     ) {
         let session = chunk.session;
+        self.took |= store || whole;
         if store {
             self.stored(now, session);
             actions.push(Action::Store {

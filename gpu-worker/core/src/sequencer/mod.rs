@@ -135,6 +135,8 @@ pub struct Sequencer {
     /// The leader that is obeyed has noted that this worker leaves.
     noted: bool,
     exited: bool,
+    /// The client's message that was handled last brought something.
+    took: bool,
 }
 
 impl Sequencer {
@@ -187,6 +189,7 @@ impl Sequencer {
             draining: None,
             noted: false,
             exited: false,
+            took: false,
         }
     }
 
@@ -194,6 +197,11 @@ impl Sequencer {
     pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
         if self.exited {
             return;
+        }
+        if let Event::Batch(_) | Event::ClientState { .. } | Event::Chunk(_) | Event::Offer(_) =
+            event
+        {
+            self.took = false;
         }
         match event {
             Event::GrantBatch(batch) => self.on_grants(now, batch, actions),
@@ -234,6 +242,13 @@ impl Sequencer {
         self.forget_closed(now, actions);
         self.flush(now, actions);
         self.leave_if_drained(now, actions);
+    }
+
+    /// Whether the client's message that was handled last brought something: ops, bytes, or an
+    /// acknowledgement of results, which were not known before.
+    #[must_use]
+    pub fn took(&self) -> bool {
+        self.took
     }
 
     /// When [`Event::Tick`] is wanted next, if nothing else happens before.

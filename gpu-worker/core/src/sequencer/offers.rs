@@ -51,7 +51,7 @@ impl Sequencer {
             return self.fail(now, session, 0, failure, actions);
         }
         let reserved = entry.transfers.reserved;
-        let mut malformed = None;
+        let (mut malformed, mut took) = (None, false);
         for (transfer, total, chunks) in offer.transfers() {
             let held = bits(offer.held.get(chunks.clone()).unwrap_or_default());
             let before = entry.transfers.reserved;
@@ -59,6 +59,7 @@ impl Sequencer {
             room = room.saturating_sub(entry.transfers.reserved - before);
             let here = match offered {
                 Ok(Offered::New { taken, whole }) => {
+                    took = true;
                     actions.push(Action::Offered {
                         session,
                         transfer,
@@ -83,6 +84,7 @@ impl Sequencer {
         }
         let after = entry.transfers.reserved;
         self.staged.change(offer.tenant, reserved, after);
+        self.took = took;
         self.ack_now = true;
         self.want_ack(now, session);
         if let Some(why) = malformed {

@@ -25,6 +25,44 @@ fn batches_are_trimmed_and_gaps_asked_for_again() {
 }
 
 #[test]
+fn a_message_that_brings_nothing_new_is_told_from_one_that_does() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    bench.batch(1, 1, 4);
+    assert!(bench.core.took());
+    bench.after(MS);
+    assert!(bench.core.took(), "the clock is no message");
+    for (first, count, what) in [(1, 4, "a repeat"), (9, 1, "a gap"), (1, 0, "no ops")] {
+        bench.batch(1, first, count);
+        assert!(!bench.core.took(), "{what}");
+    }
+    bench.batch(1, 3, 4);
+    assert!(bench.core.took(), "two are new");
+    bench.chunk(1, 1, 100, 40);
+    assert!(bench.core.took());
+    bench.chunk(1, 1, 100, 40);
+    assert!(!bench.core.took(), "the same bytes");
+    bench.batch(2, 1, 4);
+    assert!(!bench.core.took(), "of no session");
+    let started = starts(&bench.order(&[run(1, 1, 2)]));
+    bench.complete(started[0], &[1]);
+    let mut state = |results| {
+        let (v, sent) = (WIRE_VERSION, 6);
+        let state = ClientState { v, sent, results };
+        let (tenant, session) = (&tenant(), id(1));
+        bench.tell(Event::ClientState {
+            tenant,
+            session,
+            state,
+        });
+        bench.core.took()
+    };
+    assert!(!state(0));
+    assert!(state(1), "a result has come");
+    assert!(!state(1), "it is known");
+}
+
+#[test]
 fn nobody_may_send_above_the_credit() {
     let mut bench = Bench::new();
     bench.open(1);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use bus_schemas::subject::{Author, ConnectionName, Subjects};
+use bus_schemas::subject::{Author, ConnectionName, HearsTenants, Subjects};
 use bus_schemas::{ClusterSettings, Epoch, LeaderId, Tenant, TenantSettings};
 use scheduler_leader_core::{
     Action, Config, Event, LeaderNode as Core, Lease, Placement, Profile, StateSnapshot, TermEnd,
@@ -51,6 +51,8 @@ pub struct LeaderProcess {
     known: BTreeMap<&'static str, Vec<u8>>,
     // Where the answers of seals go that were not answered.
     sealing: BTreeSet<String>,
+    /// What it hears of tenants, once it is there.
+    hears: Option<HearsTenants>,
 }
 
 impl LeaderProcess {
@@ -85,6 +87,7 @@ impl LeaderProcess {
             unwritten: BTreeMap::new(),
             known: BTreeMap::new(),
             sealing: BTreeSet::new(),
+            hears: None,
         }
     }
 
@@ -114,7 +117,23 @@ impl LeaderProcess {
         for action in actions {
             self.act(io, action);
         }
+        self.hear(io);
         io.wake = self.core.deadline();
+    }
+
+    /// Hears of tenants what the core hears now.
+    fn hear(&mut self, io: &mut Io) {
+        let hears = Some(self.core.hears_tenants());
+        if hears != self.hears {
+            let subject = |role| self.subjects.from_tenants(role, None);
+            if let Some(role) = hears {
+                io.subscribe(subject(role));
+            }
+            if let Some(role) = self.hears {
+                io.unsubscribe(subject(role));
+            }
+            self.hears = hears;
+        }
     }
 
     fn act(&mut self, io: &mut Io, action: Action) {

@@ -83,6 +83,8 @@ pub enum NodeEffect {
     },
     /// Hear a subject pattern.
     Subscribe(String),
+    /// Hear it no more.
+    Unsubscribe(String),
     /// Ask the store.
     Store(u64, StoreRequest),
     /// Be told [`NodeInput::Later`] at a time.
@@ -171,6 +173,11 @@ impl Io {
     /// Subscribes to a pattern.
     pub fn subscribe(&mut self, pattern: String) {
         self.effects.push(NodeEffect::Subscribe(pattern));
+    }
+
+    /// Ends the subscription to a pattern.
+    pub fn unsubscribe(&mut self, pattern: String) {
+        self.effects.push(NodeEffect::Unsubscribe(pattern));
     }
 
     /// Asks the store.

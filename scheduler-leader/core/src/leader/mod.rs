@@ -33,7 +33,7 @@ pub(crate) use record::Block;
 pub use record::Gap;
 pub(crate) use record_times::{InputTimes, read_times};
 
-use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
+use bus_schemas::subject::{HearsTenants, LeaderSubject, Subjects, ToLeader};
 use bus_schemas::{
     Alive, Attainment, Epoch, Incarnation, InputNumber, LeaderBeat, LeaderId, Refusal, StoreStatus,
     Tenant, TenantSettings, WorkerBeat, decode, invariant,
@@ -423,13 +423,22 @@ impl Leader {
         self.term.as_ref().map(|term| &term.scheduler)
     }
 
-    /// The subjects it subscribes to, wildcards included.
+    /// The subjects it always subscribes to, wildcards included.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<String> {
         let mut subscriptions = self.subjects.leader_inbound();
         let inbox = self.subjects.cluster_inbox();
         subscriptions.push(format!("{inbox}.leader.{}.*", self.id));
         subscriptions
+    }
+
+    /// What it hears of tenants now.
+    #[must_use]
+    pub fn hears_tenants(&self) -> HearsTenants {
+        match self.term {
+            Some(_) => HearsTenants::Leader,
+            None => HearsTenants::Candidate,
+        }
     }
 
     /// Whose seal answer arrives on this subject, if it is one of our inbox.

@@ -320,6 +320,7 @@ impl<W: ClusterObserver> Cluster<W> {
                 self.publish(id, packet);
             }
             NodeEffect::Subscribe(pattern) => self.network.subscribe(id, pattern),
+            NodeEffect::Unsubscribe(pattern) => self.network.unsubscribe(id, &pattern),
             NodeEffect::Store(token, request) => {
                 let random = &mut self.slots[id.0].random;
                 let (least, most) = self.timing.store;

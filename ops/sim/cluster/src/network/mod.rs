@@ -169,6 +169,14 @@ impl Network {
         self.subscriptions.entry(node).or_default().insert(pattern);
     }
 
+    /// Ends a node's subscription to a pattern.
+    pub(crate) fn unsubscribe(&mut self, node: NodeId, pattern: &str) {
+        self.receivers.clear();
+        if let Some(patterns) = self.subscriptions.get_mut(&node) {
+            patterns.remove(pattern);
+        }
+    }
+
     /// Ends all a node has on the bus: it died.
     pub(crate) fn drop_node(&mut self, node: NodeId) {
         self.receivers.clear();

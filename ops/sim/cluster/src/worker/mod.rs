@@ -12,7 +12,9 @@ mod usage;
 
 use std::collections::BTreeMap;
 
-use bus_schemas::subject::{Author, ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
+use bus_schemas::subject::{
+    Author, ConnectionName, HearsTenants, Subjects, ToClient, ToWorker, WorkerSubject,
+};
 use bus_schemas::{
     Batch, Code, DataChunk, DeviceResult, Failure, GrantBatch, HeldImages, Launch, Leave, Lost,
     ModuleHash, Op, OpNumber, Rejected, Residency, ResultKind, Seal, SessionId, Tenant,
@@ -170,6 +172,8 @@ impl<D: SimDevice> WorkerNode<D> {
         for pattern in self.subjects.worker_inbound(incarnation) {
             io.subscribe(pattern);
         }
+        let hears = HearsTenants::Worker(incarnation);
+        io.subscribe(self.subjects.from_tenants(hears, None));
         io.connect(
             ConnectionName::Worker(incarnation).to_string(),
             Author::Cluster,

@@ -1,0 +1,225 @@
+//! Decides which tenants a role does not listen to for a while: those that say too much which brings it
+//! nothing.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::Tenant;
+
+/// Nanoseconds on the role's monotonic clock.
+pub(super) type Nanos = u64;
+
+/// A message that brought nothing uses up this time of its tenant: 2,000 a second are heard.
+const APART: Nanos = 500_000;
+/// Bytes of such a message that use up as much again.
+const BYTES: usize = 4_096;
+/// Time that a tenant may be ahead of: 1,000 such messages at once.
+const AHEAD: Nanos = 1_000 * APART;
+/// A tenant that is not listened to is heard again when it is ahead of so much.
+const RESUMED: Nanos = AHEAD / 2;
+/// A tenant is never silenced for longer at a time.
+const LONGEST: Nanos = 2_000_000_000;
+/// Time after the last silence in which the next is expected.
+const GUARD: Nanos = 10_000_000_000;
+/// Tenants that are accounted for at a time.
+const TENANTS: usize = 4_096;
+
+/// How much of its tenant's account a message uses up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waste {
+    /// All that one message may: it meant nothing, or is of a kind that is rare.
+    Whole,
+    /// A quarter: an open session's, which repeats what is known.
+    Repeated,
+    /// A sixteenth: work, but of a kind that has no window of its own.
+    Unbounded,
+}
+
+impl Waste {
+    fn time(self, bytes: usize) -> Nanos {
+        let pages = Nanos::try_from(bytes / BYTES).unwrap_or(Nanos::MAX);
+        let whole = APART.saturating_mul(pages.saturating_add(1));
+        match self {
+            Waste::Whole => whole,
+            Waste::Repeated => whole / 4,
+            Waste::Unbounded => whole / 16,
+        }
+    }
+}
+
+/// One tenant's account.
+#[derive(Debug, Default)]
+struct Account {
+    /// Until when everything that it said is accounted for.
+    until: Nanos,
+    silenced: bool,
+}
+
+/// The accounts of all tenants.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    accounts: BTreeMap<Tenant, Account>,
+    silenced: usize,
+    /// Until when tenants are listened to one by one.
+    guarded_until: Nanos,
+}
+
+impl Gate {
+    /// A message brought nothing. True if its tenant is not listened to from now on.
+    pub(super) fn waste(
+        &mut self,
+        now: Nanos,
+        tenant: &Tenant,
+        (waste, bytes): (Waste, usize),
+    ) -> bool {
+        if !self.accounts.contains_key(tenant) {
+            if self.accounts.len() >= TENANTS {
+                self.accounts
+                    .retain(|_, account| account.silenced || account.until > now);
+            }
+            if self.accounts.len() >= TENANTS {
+                return false;
+            }
+        }
+        let account = self.accounts.entry(tenant.clone()).or_default();
+        let until = account.until.max(now).saturating_add(waste.time(bytes));
+        account.until = until.min(now.saturating_add(LONGEST));
+        if account.silenced || account.until <= now.saturating_add(AHEAD) {
+            return false;
+        }
+        account.silenced = true;
+        self.silenced += 1;
+        self.guarded_until = now.saturating_add(GUARD);
+        true
+    }
+
+    /// All floods are long over.
+    #[cfg(test)]
+    pub(super) fn forgive(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether a tenant is listened to.
+    pub(super) fn hears(&self, tenant: &Tenant) -> bool {
+        self.silenced == 0 || !self.accounts.get(tenant).is_some_and(|it| it.silenced)
+    }
+
+    /// Whether tenants are listened to one by one, so that one can be left out at once.
+    pub(super) fn is_guarded(&self, now: Nanos) -> bool {
+        self.silenced > 0 || now < self.guarded_until
+    }
+
+    /// Time has passed. True if a tenant is listened to again.
+    pub(super) fn tick(&mut self, now: Nanos) -> bool {
+        let before = self.silenced;
+        for account in self.accounts.values_mut().filter(|it| it.silenced) {
+            if account.until <= now.saturating_add(RESUMED) {
+                account.silenced = false;
+                self.silenced -= 1;
+            }
+        }
+        if self.silenced < before {
+            self.guarded_until = now.saturating_add(GUARD);
+        }
+        self.silenced < before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    fn tenant(name: &str) -> Tenant {
+        name.parse().unwrap()
+    }
+
+    /// Messages until the tenant is silenced.
+    fn until_silenced(
+        gate: &mut Gate,
+        now: Nanos,
+        name: &Tenant,
+        what: Waste,
+        bytes: usize,
+    ) -> u32 {
+        (1..100_000)
+            .find(|_| gate.waste(now, name, (what, bytes)))
+            .expect("it is silenced")
+    }
+
+    #[test]
+    fn a_thousand_at_once_and_two_thousand_a_second_are_heard() {
+        let (a, mut gate) = (tenant("a"), Gate::default());
+        for message in 0..20_000 {
+            let now = message * APART;
+            assert!(!gate.waste(now, &a, (Waste::Whole, 100)), "{message}");
+        }
+        assert!(!gate.is_guarded(20_000 * APART));
+        let now = 20_000 * APART;
+        assert_eq!(until_silenced(&mut gate, now, &a, Waste::Whole, 100), 1_001);
+        assert!(!gate.hears(&a) && gate.hears(&tenant("b")));
+        assert!(!gate.waste(now, &tenant("b"), (Waste::Whole, 100)));
+    }
+
+    #[test]
+    fn large_messages_use_up_more_and_those_of_open_sessions_less() {
+        let cases = [
+            (Waste::Whole, 4_095, 1_001),
+            (Waste::Whole, 9 * BYTES, 101),
+            (Waste::Repeated, 0, 4_001),
+            (Waste::Unbounded, 0, 16_001),
+        ];
+        for (what, bytes, messages) in cases {
+            let mut gate = Gate::default();
+            let said = until_silenced(&mut gate, 7, &tenant("a"), what, bytes);
+            assert_eq!(said, messages, "{what:?} of {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_flood_is_heard_at_its_rate_and_the_guard_outlasts_it() {
+        let (a, mut gate) = (tenant("a"), Gate::default());
+        let mut heard = 0;
+        // A message every 10 us for 4 s, of which those count that come while it is listened to.
+        for step in 0..400_000_u64 {
+            let now = step * 10_000;
+            gate.tick(now);
+            if gate.hears(&a) {
+                heard += 1;
+                gate.waste(now, &a, (Waste::Whole, 0));
+            }
+        }
+        let now = 4 * SECOND;
+        assert!((8_000..=9_100).contains(&heard), "{heard}");
+        assert!(gate.is_guarded(now));
+        assert!(gate.tick(now + SECOND), "it is silent, and heard again");
+        assert!(gate.hears(&a) && gate.is_guarded(now + SECOND + GUARD - 1));
+        assert!(!gate.is_guarded(now + SECOND + GUARD));
+    }
+
+    #[test]
+    fn what_still_comes_while_it_is_silenced_counts_up_to_a_bound() {
+        let (a, mut gate) = (tenant("a"), Gate::default());
+        until_silenced(&mut gate, 0, &a, Waste::Whole, 0);
+        for _ in 0..100_000 {
+            assert!(!gate.waste(0, &a, (Waste::Whole, usize::MAX)));
+        }
+        assert!(!gate.tick(LONGEST - RESUMED - 1));
+        assert!(gate.tick(LONGEST - RESUMED));
+    }
+
+    #[test]
+    fn no_more_tenants_are_accounted_for_than_there_is_room_for() {
+        let mut gate = Gate::default();
+        for number in 0..TENANTS {
+            gate.waste(0, &tenant(&format!("t{number}")), (Waste::Whole, 0));
+        }
+        let late = tenant("late");
+        assert!((0..2_000).all(|_| !gate.waste(0, &late, (Waste::Whole, 0))));
+        assert_eq!(
+            until_silenced(&mut gate, SECOND, &late, Waste::Whole, 0),
+            1_001
+        );
+        assert_eq!(gate.accounts.len(), 1, "what is accounted for is forgotten");
+    }
+}
