@@ -52,6 +52,22 @@ struct State {
     settings: Option<ProgramSettings>,
     watcher: Option<Watcher>,
     known: Option<(Instant, Result<Arc<View>>)>,
+    /// What the cluster said last.
+    said: Option<Arc<View>>,
+    /// The watcher was late with its last answer.
+    late: bool,
+}
+
+impl View {
+    /// What stays true of it while nothing is heard: all but what workers said.
+    fn unheard(&self) -> Self {
+        let devices = self.devices.iter().map(DeviceState::unheard);
+        Self {
+            devices: devices.collect(),
+            viewer: self.viewer.clone(),
+            taken: self.taken,
+        }
+    }
 }
 
 /// In the child of a fork: no lock, no allocation.
@@ -79,6 +95,8 @@ fn library() -> &'static Library {
         settings: None,
         watcher: None,
         known: None,
+        said: None,
+        late: false,
     };
     let library = Library {
         generation,
@@ -173,15 +191,22 @@ impl State {
         {
             return known.clone();
         }
-        let view = self.ask(patience).map(Arc::new).map_err(|why| {
-            reasons.note(&why.to_string());
-            match why {
-                WatchError::Ask(_) | WatchError::Silent => Status::TIMEOUT,
-                WatchError::Connect(_) | WatchError::Settings(_) | WatchError::Thread(_) => {
-                    Status::GPU_IS_LOST
+        let view = match (self.ask(patience), &self.said) {
+            // On a busy machine the thread's word that a worker is silent may come too late.
+            (Err(WatchError::Silent), Some(said)) => Ok(Arc::new(said.unheard())),
+            (answer, _) => answer.map(Arc::new).map_err(|why| {
+                reasons.note(&why.to_string());
+                match why {
+                    WatchError::Ask(_) | WatchError::Silent => Status::TIMEOUT,
+                    WatchError::Connect(_) | WatchError::Settings(_) | WatchError::Thread(_) => {
+                        Status::GPU_IS_LOST
+                    }
                 }
-            }
-        });
+            }),
+        };
+        if let Ok(view) = &view {
+            self.said = Some(view.clone());
+        }
         self.known = Some((Instant::now(), view.clone()));
         view
     }
@@ -202,10 +227,13 @@ impl State {
             None => self.watcher.insert(Watcher::start(settings, patience)?),
         };
         let answer = watcher.ask(patience);
-        if let Err(WatchError::Connect(_) | WatchError::Silent) = answer {
+        let ended = matches!(answer, Err(WatchError::Connect(_)));
+        let late = matches!(answer, Err(WatchError::Silent));
+        if ended || late && self.late {
             // Its thread has ended, or is stuck: the next question gets another one.
             self.watcher = None;
         }
+        self.late = late && self.watcher.is_some();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let viewer = Viewer::here();
         Ok(View {
@@ -219,5 +247,83 @@ impl State {
         self.settings = None;
         self.watcher = None;
         self.known = None;
+        self.said = None;
+        self.late = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::{DeviceProperties, Incarnation};
+
+    use super::*;
+    use crate::snapshot::Share;
+
+    const SHORT: Duration = Duration::from_millis(30);
+
+    /// A state whose watcher answers nothing as long as what is returned beside it lives.
+    fn silent(said: Option<View>) -> (State, impl Sized) {
+        let (watcher, asked) = Watcher::silent();
+        let settings = ProgramSettings::read(|name| {
+            let value = match name {
+                "WARPLOOM_BROKER_URL" => "nats://127.0.0.1:9",
+                "WARPLOOM_TENANT" | "WARPLOOM_USER" | "WARPLOOM_PASSWORD" => "a",
+                _ => return None,
+            };
+            Some(value.into())
+        });
+        let state = State {
+            users: 1,
+            settings: Some(settings.expect("settings")),
+            watcher: Some(watcher),
+            known: None,
+            said: said.map(Arc::new),
+            late: false,
+        };
+        (state, asked)
+    }
+
+    fn view() -> View {
+        let share = Share {
+            total: 8,
+            held: 1,
+            free: 7,
+            busy_ppm: 0,
+        };
+        let device = DeviceState {
+            gpu: 3,
+            worker: Incarnation(1),
+            properties: DeviceProperties::default(),
+            allowed: 8,
+            share: Some(share),
+            processes: Vec::new(),
+        };
+        View {
+            devices: vec![device],
+            viewer: Viewer::here(),
+            taken: 5,
+        }
+    }
+
+    #[test]
+    fn a_device_stays_known_while_the_thread_is_late_and_what_its_worker_said_does_not() {
+        let (mut state, _asked) = silent(Some(view()));
+        for _ in 0..2 {
+            let seen = state.look(SHORT, &Reasons::default());
+            let seen = seen.expect("the device is known");
+            assert_eq!((seen.devices[0].gpu, seen.devices[0].share), (3, None));
+            state.known = None;
+        }
+    }
+
+    #[test]
+    fn a_thread_that_is_late_twice_is_followed_by_another() {
+        let (mut state, _asked) = silent(None);
+        for stays in [true, false] {
+            let seen = state.look(SHORT, &Reasons::default());
+            assert_eq!(seen.err(), Some(Status::TIMEOUT), "nothing was known");
+            assert_eq!(state.watcher.is_some(), stays, "once it may only be late");
+            state.known = None;
+        }
     }
 }

@@ -84,6 +84,16 @@ impl DeviceState {
         }
     }
 
+    /// It without what its worker said.
+    #[must_use]
+    pub fn unheard(&self) -> Self {
+        Self {
+            share: None,
+            processes: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     /// Bytes that the tenant may hold: the worker's word, else the leader's.
     #[must_use]
     pub fn total(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bus::{BusError, BusSettings, connect_once, random_id};
 use bus_schemas::subject::Subjects;
@@ -39,8 +39,9 @@ pub(crate) enum WatchError {
 
 type Answer = Result<Vec<DeviceState>, WatchError>;
 
-/// A question: how long it may take, and where the answer goes.
-struct Question(Duration, SyncSender<Answer>);
+/// A question: until when it may take, and where the answer goes. One that waited for the one before has less
+/// time, or that would be late for all that follow.
+pub(crate) struct Question(Instant, SyncSender<Answer>);
 
 /// The thread; it ends when this is dropped.
 pub(crate) struct Watcher {
@@ -60,10 +61,18 @@ impl Watcher {
         Ok(Self { questions })
     }
 
+    /// One that never answers as long as the other half lives.
+    #[cfg(test)]
+    pub(crate) fn silent() -> (Self, UnboundedReceiver<Question>) {
+        let (questions, asked) = unbounded_channel();
+        (Self { questions }, asked)
+    }
+
     /// Asks, and waits for so long.
     pub(crate) fn ask(&self, patience: Duration) -> Answer {
         let (answer, answered) = sync_channel(1);
-        let question = Question(patience.saturating_sub(EARLIER), answer);
+        let until = Instant::now() + patience.saturating_sub(EARLIER);
+        let question = Question(until, answer);
         let closed = || WatchError::Connect("the connection is closed".into());
         self.questions.send(question).map_err(|_| closed())?;
         match answered.recv_timeout(patience) {
@@ -119,7 +128,8 @@ async fn serve(
         }
     };
     let mut asker = Asker::new(client, subjects, settings.tenant.clone());
-    while let Some(Question(patience, answer)) = questions.recv().await {
+    while let Some(Question(until, answer)) = questions.recv().await {
+        let patience = until.saturating_duration_since(Instant::now());
         let found = asker.ask(patience).await;
         // An asker that waits no more has been told so.
         let _ = answer.send(found.map_err(WatchError::from));
