@@ -3,14 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use actors::storage::{Storage, Stored};
+use anyhow::{Result, bail};
 use async_nats::jetstream;
 use bus_schemas::Tenant;
 use bus_schemas::subject::Subjects;
 use futures_util::{StreamExt, TryStreamExt};
 
 use super::forge::MARK;
+use crate::chaos::conduct::LOOK;
 use warploom_cli::admin::Administrator;
 
 /// Answers that went astray, and the subject of the first.
@@ -102,6 +105,33 @@ pub(super) async fn kept(administrator: &Administrator) -> Result<Kept> {
     Ok(kept)
 }
 
+/// As [`kept`], once every stream and bucket is there: leaders make them while programs begin to work.
+///
+/// # Errors
+/// As [`kept`]; when one of them is missing for as long as `patience`.
+pub(super) async fn kept_whole(administrator: &Administrator, patience: Duration) -> Result<Kept> {
+    let jetstream = jetstream::new(administrator.client().clone());
+    let storage = Storage::new(jetstream, administrator.subjects());
+    let names = Stored::ALL.map(|stored| storage.stream_name(stored));
+    let asked = Instant::now();
+    loop {
+        let kept = kept(administrator).await?;
+        match missing(&kept, &names) {
+            None => return Ok(kept),
+            Some(name) if asked.elapsed() > patience => {
+                bail!("stream {name} is not there after {patience:?}")
+            }
+            Some(_) => tokio::time::sleep(LOOK).await,
+        }
+    }
+}
+
+/// The first of these streams that is not there.
+fn missing<'a>(kept: &Kept, streams: &'a [String]) -> Option<&'a String> {
+    let mut streams = streams.iter();
+    streams.find(|name| !kept.contains_key(&format!("stream {name}")))
+}
+
 fn is_leaders(key: &str) -> bool {
     key == "placement" || key == "profile"
 }
@@ -145,5 +175,13 @@ mod tests {
         assert!(changed(&before, &before).is_empty());
         let after = kept(&[("a", 1), ("b", 9), ("d", 3)]);
         assert_eq!(changed(&before, &after), ["b", "c", "d"]);
+    }
+
+    #[test]
+    fn what_leaders_have_not_made_yet_is_missing() {
+        let kept = Kept::from([("stream a".to_owned(), Vec::new())]);
+        let names = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(missing(&kept, &names), Some(&names[1]));
+        assert_eq!(missing(&kept, &names[..1]), None);
     }
 }

@@ -11,7 +11,7 @@ use bus_schemas::{Tenant, TenantSettings};
 
 use super::attacker::Attacked;
 use super::effects::{Effects, LATE};
-use super::eyes::{Eyes, Kept, changed, kept};
+use super::eyes::{Eyes, Kept, changed, kept, kept_whole};
 use super::forger::Facts;
 use super::obey::Order;
 use super::phases::{Phase, p99_ms, schedule};
@@ -34,7 +34,8 @@ const NEIGHBOUR: &str = "neighbour";
 const SILENT: &str = "silent";
 /// How long an order may take beyond its time: connections and probes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the neighbour's programs may take until each has a session.
+/// How long the cluster may take until all that it keeps is there, and the neighbour's programs until each
+/// has a session.
 const READY: Duration = Duration::from_secs(60);
 
 /// A hostile run.
@@ -79,7 +80,7 @@ impl Run {
         let observer = RunObserver::start(&administrator).await?;
         let watch = Watch::start(&administrator).await?;
         let eyes = Eyes::open(&administrator, &tenant(SILENT), &tenant(NEIGHBOUR)).await?;
-        let before = kept(&administrator).await?;
+        let before = kept_whole(&administrator, READY).await?;
         let links = std::collections::BTreeMap::new();
         let mut strikes = Strikes::new(cluster, administrator, (observer, watch), links, None);
         for (index, kind) in kinds.into_iter().enumerate() {
