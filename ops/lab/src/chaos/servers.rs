@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use broker::Server;
 
 use super::acts::Deed;
-use super::strikes::{Strikes, Undo, asked, broker_name};
+use super::strikes::{KILL, Strikes, Undo, asked, broker_name};
 
 impl Strikes {
     /// Stops a server in good order and starts it again.
@@ -43,7 +43,7 @@ impl Strikes {
     /// Kills a server that [`Strikes::take`] allowed to be hit.
     pub(super) fn kill_broker(&mut self, index: usize) -> Result<()> {
         let pid = self.server(index)?.pid();
-        self.note("kill", &broker_name(index), Some(pid));
+        self.note(KILL, &broker_name(index), Some(pid));
         self.did(&broker_name(index), Deed::Away, None);
         self.server_mut(index)?.kill()?;
         Ok(())

@@ -28,6 +28,9 @@ const ASK: Duration = Duration::from_millis(600);
 /// What a full stream has room for beside what it holds: less than any of its messages takes.
 const ROOM: i64 = 64;
 
+/// The name of a kill in the evidence.
+pub(super) const KILL: &str = "kill";
+
 /// What has to be undone.
 pub(super) enum Undo {
     /// A process that was stopped goes on.
@@ -158,7 +161,7 @@ impl Strikes {
             }
             Target::Candidate | Target::Worker(_) | Target::Program(_) => {
                 let (name, pid) = self.process(target).await?;
-                self.note("kill", &name, Some(pid));
+                self.note(KILL, &name, Some(pid));
                 self.did(&name, Deed::Kill, None);
                 send(pid, Signal::KILL)?;
             }
@@ -181,7 +184,7 @@ impl Strikes {
 
     async fn kill_leader(&mut self, both: bool) -> Result<()> {
         let (status, name, pid) = self.leader_to_kill().await?;
-        self.note("kill", &name, Some(pid));
+        self.note(KILL, &name, Some(pid));
         self.did(&name, Deed::Kill, None);
         send(pid, Signal::KILL)?;
         self.takeovers.push(Takeover {

@@ -10,46 +10,68 @@ use test_cluster::Link;
 use super::acts::{Act, Deed, Whom};
 use super::plan::Target;
 use super::programs;
-use super::strikes::{Strikes, broker_name};
+use super::strikes::{KILL, Strikes, broker_name};
+use warploom_cli::evidence::InjectedFault;
 
 /// A broker whose leader was heard so lately is back.
 const HEARD: Duration = Duration::from_millis(200);
 
+/// Whether the last kill of a role hit this process of it.
+fn is_killed(faults: &[InjectedFault], name: &str, pid: u32) -> bool {
+    let kills = faults.iter().filter(|it| it.fault == KILL);
+    let last = kills.rev().find(|it| it.target == name);
+    last.is_some_and(|it| it.pid == Some(pid))
+}
+
 impl Strikes {
-    /// The process of a role.
+    /// The process of a role that serves: one that is being started is not hit, nor one that is dying.
     pub(super) async fn process(&mut self, target: Target) -> Result<(String, u32)> {
-        match target {
+        let (name, pid) = match target {
             Target::Leader | Target::LeaderAndBroker => {
                 let status = self.status().await?;
-                self.leader(status.leader)
+                self.leader(status.leader)?
             }
-            Target::Candidate => {
-                let leads = self.status().await?.leader;
-                let mut others = self.cluster.leaders.iter_mut();
-                let other = others.find_map(|(id, role)| {
-                    let fit = *id != leads && role.is_running();
-                    fit.then(|| (role.name().to_owned(), role.pid()))
-                });
-                other.context("no candidate stands by")
-            }
-            Target::Worker(index) => {
-                let role = self.cluster.workers.get_mut(index);
-                let role = role.filter(|role| role.gpu().is_some());
-                let role = role.context("there is no such worker")?;
-                let alive = role.is_running();
-                alive
-                    .then(|| (role.name().to_owned(), role.pid()))
-                    .context("the worker is being started")
-            }
+            Target::Candidate => self.candidate().await?,
+            Target::Worker(index) => self.worker(index)?,
             Target::Program(index) => {
                 let program = self.programs.get(index).context("no such program")?;
                 let alive = program.is_up();
                 alive
                     .then(|| (program.role().name().to_owned(), program.role().pid()))
-                    .context("the program is being started")
+                    .context("the program is being started")?
             }
-            Target::Broker(index) => Ok((broker_name(index), self.server(index)?.pid())),
+            Target::Broker(index) => (broker_name(index), self.server(index)?.pid()),
+        };
+        match is_killed(&self.faults, &name, pid) {
+            true => bail!("{name} was killed and has not ended yet"),
+            false => Ok((name, pid)),
         }
+    }
+
+    async fn candidate(&mut self) -> Result<(String, u32)> {
+        let leads = self.status().await?.leader;
+        let mut others = self.cluster.leaders.iter_mut();
+        let other = others.find_map(|(id, role)| {
+            let fit = *id != leads && role.is_running();
+            fit.then(|| (role.name().to_owned(), role.pid()))
+        });
+        other.context("no candidate stands by")
+    }
+
+    /// The worker of a device. One that no leader can know yet is not declared lost, and what is done to it
+    /// would be told of the one before.
+    fn worker(&mut self, index: usize) -> Result<(String, u32)> {
+        let role = self.cluster.workers.get_mut(index);
+        let role = role.filter(|role| role.gpu().is_some());
+        let role = role.context("there is no such worker")?;
+        let started = Instant::now().checked_sub(role.age());
+        let heard = self.watch.heard();
+        let mut known = role.gpu().zip(started).into_iter();
+        let joined = known.any(|(gpu, started)| heard.has_joined(gpu, started));
+        let alive = role.is_running() && joined;
+        alive
+            .then(|| (role.name().to_owned(), role.pid()))
+            .context("the worker is being started")
     }
 
     pub(super) fn leader(&mut self, id: LeaderId) -> Result<(String, u32)> {
@@ -118,5 +140,31 @@ impl Strikes {
                 act.until = Some(now);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_killed_once_and_the_next_one_of_its_name_again() {
+        let fault = |fault: &str, target: &str, pid| InjectedFault {
+            at_ms: 0,
+            fault: fault.into(),
+            target: target.into(),
+            pid: Some(pid),
+        };
+        let faults = [
+            fault(KILL, "worker-0", 7),
+            fault(KILL, "worker-0", 8),
+            fault(KILL, "worker-1", 9),
+            fault("stop for 1s", "leader-0", 10),
+        ];
+        assert!(is_killed(&faults, "worker-0", 8));
+        assert!(!is_killed(&faults, "worker-0", 11), "the next one");
+        assert!(!is_killed(&faults, "worker-0", 7), "a number is used again");
+        assert!(!is_killed(&faults, "worker-0", 9), "another role");
+        assert!(!is_killed(&faults, "leader-0", 10), "it stands still");
     }
 }

@@ -95,6 +95,12 @@ impl Heard {
         last.map(|(incarnation, _)| *incarnation)
     }
 
+    /// Whether a worker of a device was first heard at that time or later.
+    pub(super) fn has_joined(&self, gpu: GpuId, since: Instant) -> bool {
+        let mut workers = self.workers.values();
+        workers.any(|worker| worker.gpu == gpu && worker.at >= since)
+    }
+
     fn note(&mut self, now: Instant, subject: &str, payload: &[u8]) {
         if subject.ends_with(".s.l.beat") {
             if let Ok(beat) = decode::<LeaderBeat>(payload) {
@@ -151,5 +157,24 @@ impl Watch {
     /// What was heard so far.
     pub(super) fn heard(&self) -> Heard {
         self.see(|heard| heard.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_joins_when_it_is_heard_and_not_by_the_word_of_another() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut heard = Heard::default();
+        for (incarnation, gpu, ms) in [(1, 0, 100), (2, 1, 900)] {
+            let worker = Worker { gpu, at: at(ms) };
+            heard.workers.insert(Incarnation(incarnation), worker);
+        }
+        assert!(heard.has_joined(0, at(50)));
+        assert!(!heard.has_joined(0, at(500)), "the one before, killed");
+        assert!(heard.has_joined(1, at(500)));
     }
 }
