@@ -21,6 +21,7 @@ mod exposition;
 mod facts;
 mod failover;
 mod faults;
+mod flood;
 mod guest;
 mod ipc;
 mod last_release;

@@ -16,8 +16,12 @@ const BYTES: usize = 4_096;
 const AHEAD: Nanos = 1_000 * APART;
 /// A tenant that is not listened to is heard again when it is ahead of so much.
 const RESUMED: Nanos = AHEAD / 2;
-/// A tenant is never silenced for longer at a time.
-const LONGEST: Nanos = 2_000_000_000;
+/// What it says while it is silenced counts until it is ahead of so much.
+const FARTHEST: Nanos = 2_000_000_000;
+/// How long a tenant is silenced at least, the first time. Each time that follows soon is twice as long.
+const SILENCE: Nanos = AHEAD - RESUMED;
+/// Doublings of it at most: 8 s.
+const DOUBLINGS: u32 = 5;
 /// Time after the last silence in which the next is expected.
 const GUARD: Nanos = 10_000_000_000;
 /// Tenants that are accounted for at a time.
@@ -51,7 +55,30 @@ impl Waste {
 struct Account {
     /// Until when everything that it said is accounted for.
     until: Nanos,
-    silenced: bool,
+    /// Until when it is silenced at least, while it is.
+    silenced: Option<Nanos>,
+    /// Silences that followed one another soon.
+    silences: u32,
+    /// When it was listened to again after the last silence.
+    heard_at: Nanos,
+}
+
+impl Account {
+    /// Begins a silence.
+    fn silence(&mut self, now: Nanos) {
+        let soon = now < self.heard_at.saturating_add(GUARD);
+        self.silences = if soon && self.heard_at > 0 {
+            (self.silences + 1).min(DOUBLINGS)
+        } else {
+            0
+        };
+        self.silenced = Some(now.saturating_add(SILENCE << self.silences));
+    }
+
+    fn is_over(&self, now: Nanos) -> bool {
+        let least = self.silenced.is_some_and(|least| least <= now);
+        least && self.until <= now.saturating_add(RESUMED)
+    }
 }
 
 /// The accounts of all tenants.
@@ -74,7 +101,7 @@ impl Gate {
         if !self.accounts.contains_key(tenant) {
             if self.accounts.len() >= TENANTS {
                 self.accounts
-                    .retain(|_, account| account.silenced || account.until > now);
+                    .retain(|_, account| account.silenced.is_some() || account.until > now);
             }
             if self.accounts.len() >= TENANTS {
                 return false;
@@ -82,11 +109,11 @@ impl Gate {
         }
         let account = self.accounts.entry(tenant.clone()).or_default();
         let until = account.until.max(now).saturating_add(waste.time(bytes));
-        account.until = until.min(now.saturating_add(LONGEST));
-        if account.silenced || account.until <= now.saturating_add(AHEAD) {
+        account.until = until.min(now.saturating_add(FARTHEST));
+        if account.silenced.is_some() || account.until <= now.saturating_add(AHEAD) {
             return false;
         }
-        account.silenced = true;
+        account.silence(now);
         self.silenced += 1;
         self.guarded_until = now.saturating_add(GUARD);
         true
@@ -100,7 +127,8 @@ impl Gate {
 
     /// Whether a tenant is listened to.
     pub(super) fn hears(&self, tenant: &Tenant) -> bool {
-        self.silenced == 0 || !self.accounts.get(tenant).is_some_and(|it| it.silenced)
+        let silenced = |it: &Account| it.silenced.is_some();
+        self.silenced == 0 || !self.accounts.get(tenant).is_some_and(silenced)
     }
 
     /// Whether tenants are listened to one by one, so that one can be left out at once.
@@ -111,11 +139,10 @@ impl Gate {
     /// Time has passed. True if a tenant is listened to again.
     pub(super) fn tick(&mut self, now: Nanos) -> bool {
         let before = self.silenced;
-        for account in self.accounts.values_mut().filter(|it| it.silenced) {
-            if account.until <= now.saturating_add(RESUMED) {
-                account.silenced = false;
-                self.silenced -= 1;
-            }
+        for account in self.accounts.values_mut().filter(|it| it.is_over(now)) {
+            account.silenced = None;
+            account.heard_at = now;
+            self.silenced -= 1;
         }
         if self.silenced < before {
             self.guarded_until = now.saturating_add(GUARD);
@@ -177,24 +204,36 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_heard_at_its_rate_and_the_guard_outlasts_it() {
+    fn a_flood_is_heard_ever_less_and_the_guard_outlasts_it() {
         let (a, mut gate) = (tenant("a"), Gate::default());
-        let mut heard = 0;
-        // A message every 10 us for 4 s, of which those count that come while it is listened to.
-        for step in 0..400_000_u64 {
-            let now = step * 10_000;
-            gate.tick(now);
+        let (mut heard, mut silences) = (0, Vec::new());
+        // A message every 100 us for 50 s, of which those count that come while it is listened to.
+        for step in 0..500_000_u64 {
+            let now = step * 100_000;
+            if gate.tick(now) {
+                let began: &mut u64 = silences.last_mut().expect("it was silenced");
+                *began = now - *began;
+            }
             if gate.hears(&a) {
                 heard += 1;
-                gate.waste(now, &a, (Waste::Whole, 0));
+                if gate.waste(now, &a, (Waste::Whole, 0)) {
+                    silences.push(now);
+                }
             }
         }
-        let now = 4 * SECOND;
-        assert!((8_000..=9_100).contains(&heard), "{heard}");
+        let lasted = silences.iter().map(|it| it / 1_000_000);
+        let lasted: Vec<_> = lasted.take(7).collect();
+        assert_eq!(lasted, [250, 500, 1_000, 2_000, 4_000, 8_000, 8_000]);
+        assert!(heard < 20_000, "{heard} of 500,000");
+        let now = 60 * SECOND;
         assert!(gate.is_guarded(now));
-        assert!(gate.tick(now + SECOND), "it is silent, and heard again");
-        assert!(gate.hears(&a) && gate.is_guarded(now + SECOND + GUARD - 1));
-        assert!(!gate.is_guarded(now + SECOND + GUARD));
+        assert!(gate.tick(now), "it is silent, and heard again");
+        assert!(gate.hears(&a) && gate.is_guarded(now + GUARD - 1));
+        assert!(!gate.is_guarded(now + GUARD));
+        let now = now + GUARD;
+        until_silenced(&mut gate, now, &a, Waste::Whole, 0);
+        assert!(!gate.tick(now + SILENCE - 1));
+        assert!(gate.tick(now + SILENCE), "long after, the first time again");
     }
 
     #[test]
@@ -204,8 +243,8 @@ mod tests {
         for _ in 0..100_000 {
             assert!(!gate.waste(0, &a, (Waste::Whole, usize::MAX)));
         }
-        assert!(!gate.tick(LONGEST - RESUMED - 1));
-        assert!(gate.tick(LONGEST - RESUMED));
+        assert!(!gate.tick(FARTHEST - RESUMED - 1));
+        assert!(gate.tick(FARTHEST - RESUMED));
     }
 
     #[test]
