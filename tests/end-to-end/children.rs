@@ -74,6 +74,14 @@ impl Running {
         kill(self.child.id(), signal);
     }
 
+    /// What it has printed, once it has ended.
+    pub(crate) fn printed(&mut self) -> String {
+        let mut printed = String::new();
+        let stdout = self.child.stdout.as_mut().expect("a pipe");
+        stdout.read_to_string(&mut printed).expect("it is text");
+        printed
+    }
+
     /// Its exit code.
     #[track_caller]
     pub(crate) fn ends(&mut self) -> Option<i32> {

@@ -4,8 +4,12 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use test_cluster::TempDir;
+
+use crate::children::{Running, kill, processes};
+use crate::run;
 
 fn warploom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_warploom"))
@@ -52,6 +56,9 @@ fn a_short_demo_holds_what_it_claims() {
     }
     assert_eq!(cluster["digest"], cluster["replay_digest"], "{report}");
     assert_eq!(cluster["digest"].as_str().map(str::len), Some(64));
+    for key in ["leader_changes", "workers_lost", "sessions_lost"] {
+        assert!(cluster[key].is_u64(), "{key}: {report}");
+    }
     assert!(cluster["takeover_ms"].as_f64().unwrap() > 0.0, "{report}");
     assert!(cluster["gpu_active"].as_f64().unwrap() > 0.0, "{report}");
     let tenants = report["tenants"].as_array().unwrap();
@@ -138,4 +145,53 @@ fn tampered(evidence: &Path) {
         std::fs::write(&path, whole).unwrap();
     }
     assert_eq!(verify(evidence).0, Some(0));
+}
+
+/// A demo at work that keeps its evidence, its processes in this folder.
+fn at_work(dir: &Path, seconds: u64) -> Running {
+    let mut command = run::warploom(dir);
+    command.env("TMPDIR", dir).args(["demo", "--json"]);
+    command.arg(format!("--seconds={seconds}"));
+    command.arg("--evidence").arg(dir.join("evidence"));
+    let demo = Running::start(&mut command);
+    demo.says("tenants at work");
+    demo
+}
+
+/// Kills its processes whose command line has all of these words; how many there were.
+fn kill_those_of(dir: &Path, words: &[&str]) -> usize {
+    let all = processes(dir);
+    let these = all
+        .iter()
+        .filter(|line| words.iter().all(|word| line.contains(word)));
+    let pids = these.map(|line| line.split('"').nth(1).unwrap().parse().unwrap());
+    pids.map(|pid| kill(pid, Signal::KILL)).count()
+}
+
+#[test]
+fn a_demo_counts_a_leader_that_is_followed_though_it_did_not_kill_it() {
+    let dir = TempDir::new().unwrap();
+    let mut demo = at_work(dir.path(), 6);
+    assert_eq!(kill_those_of(dir.path(), &[" leader "]), 3);
+    assert_eq!(demo.ends(), Some(0), "{}", demo.said());
+    let report: Value = serde_json::from_str(&demo.printed()).expect("JSON");
+    let cluster = &report["cluster"];
+    assert!(cluster["leader_changes"].as_u64() > Some(0), "{report}");
+    assert_eq!(cluster["kills"], 1, "{report}");
+    assert!(!dir.path().join("evidence/logs").exists(), "it succeeded");
+}
+
+#[test]
+fn a_demo_ends_when_a_tenant_does_says_so_and_keeps_the_logs() {
+    let dir = TempDir::new().unwrap();
+    let mut demo = at_work(dir.path(), 600);
+    let killed = kill_those_of(dir.path(), &[" demo-tenant ", "--tenant=search"]);
+    assert_eq!(killed, 1);
+    assert_eq!(demo.ends(), Some(1), "{}", demo.said());
+    demo.says("E-DEMO-FAILED: tenant-search-1 ended while it was at work (signal: 9 (SIGKILL))");
+    demo.says("the load of this machine is ");
+    for log in ["leader-0.log", "worker-1.log", "tenant-search-1.log"] {
+        let log = dir.path().join("evidence/logs").join(log);
+        assert!(log.exists(), "{}", log.display());
+    }
 }

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod chaos;
 pub mod demo;
 mod lines;
+mod logs;
 pub mod sim;
 mod virtual_device;
 

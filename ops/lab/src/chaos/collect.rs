@@ -1,7 +1,7 @@
 //! The remains of a run: the record replayed, and everybody's evidence.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -121,27 +121,4 @@ pub(super) async fn swaps(cluster: &LocalCluster) -> Result<Swaps> {
     let last = said.lines().last().context("usage said nothing")?;
     let below: Below = serde_json::from_str(last)?;
     Ok(below.total)
-}
-
-/// Copies the logs of all roles and of the broker's servers beside the evidence, to look into what
-/// went wrong.
-pub(super) fn keep_logs(state_dir: &Path, evidence: &Path) {
-    let into = evidence.join("logs");
-    // What cannot be kept is missing; the run has failed anyway, and says so.
-    let _ = std::fs::create_dir_all(&into);
-    keep(state_dir, &into, "", 3);
-}
-
-/// Copies what is in a folder and in those in it, so deep; a server's log is named for its folder.
-fn keep(dir: &Path, into: &Path, prefix: &str, deep: usize) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
-        let name = format!("{prefix}{}", name.display());
-        let is = |kind| path.extension().is_some_and(|extension| extension == kind);
-        if is("log") || is("jsonl") {
-            let _ = std::fs::copy(&path, into.join(&name));
-        } else if path.is_dir() && deep > 0 {
-            keep(&path, into, &format!("{name}-"), deep - 1);
-        }
-    }
 }

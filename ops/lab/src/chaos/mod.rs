@@ -42,6 +42,7 @@ pub use hostile::run_hostile;
 pub use program::run_program;
 
 use crate::bench::table;
+use crate::logs;
 pub use args::{ChaosArgs, ChaosProgramArgs};
 use conduct::{LOOK, RECOVERY, carry_out};
 use hostile::Run;
@@ -87,7 +88,7 @@ pub async fn chaos(args: &ChaosArgs, settings: &Settings, json: bool) -> Result<
     };
     let (metrics, complaints) = process::unless_stopped(work).await.inspect_err(|_| {
         if let Some(evidence) = &args.evidence {
-            collect::keep_logs(dir.path(), evidence);
+            logs::keep(dir.path(), evidence);
         }
     })?;
     match json {
@@ -100,7 +101,7 @@ pub async fn chaos(args: &ChaosArgs, settings: &Settings, json: bool) -> Result<
         return Ok(());
     }
     if let Some(evidence) = &args.evidence {
-        collect::keep_logs(dir.path(), evidence);
+        logs::keep(dir.path(), evidence);
     }
     bail!(
         "E-CHAOS-FAILED: seed {}: {}",

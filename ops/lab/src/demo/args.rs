@@ -30,7 +30,8 @@ pub struct DemoArgs {
     /// Tenants to run instead of chat, search and train (docs/howto/demo.md)
     #[arg(long, value_name = "FILE")]
     pub tenants: Option<PathBuf>,
-    /// Writes submitted.jsonl, started.jsonl, order.jsonl, kills.jsonl and order.record here
+    /// Writes submitted.jsonl, started.jsonl, order.jsonl, kills.jsonl and order.record here; the logs of
+    /// all roles where the demo fails
     #[arg(long, value_name = "DIR")]
     pub evidence: Option<PathBuf>,
 }

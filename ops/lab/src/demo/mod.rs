@@ -3,6 +3,7 @@
 
 mod args;
 mod demo_cluster;
+mod judge;
 mod observer;
 mod plan;
 mod report;
@@ -16,14 +17,17 @@ use bus_schemas::Usage;
 use rustix::process::Signal;
 
 pub use demo_cluster::DemoCluster;
+use judge::{complaints, grown, tenant_reports};
 pub use observer::{RunObserver, Seen};
 pub use plan::{TenantPlan, standard};
-pub use report::{ClusterReport, DemoReport, TenantReport, UsageByWorker};
+pub use report::{ClusterReport, DemoReport, Gone, TenantReport, UsageByWorker};
 pub use run::run_tenant;
 use tenant::machine_load;
 pub use tenant::{Heard, TenantProcess};
 
 pub use args::{DemoArgs, DemoTenantArgs};
+
+use crate::logs;
 pub use warploom_cli::commands::replay::ReplaySummary;
 use warploom_cli::display::ProgressLine;
 use warploom_cli::evidence::{Chains, EvidenceCheck, EvidenceKey, Kill};
@@ -46,8 +50,14 @@ pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()
         .as_deref()
         .map_or_else(|| Ok(standard()), plan::read)?;
     let work = async {
-        let demo = Demo::start(args, settings, plans).await?;
-        demo.run().await
+        let mut demo = Demo::start(args, settings, plans).await?;
+        let ended = demo.run().await;
+        if let Some(dir) = &args.evidence
+            && !ended.as_ref().is_ok_and(|report| report.ok)
+        {
+            logs::keep(&demo.cluster.cluster.options().state_dir, dir);
+        }
+        ended
     };
     let report = process::unless_stopped(work).await?;
     if json {
@@ -118,18 +128,7 @@ impl<'a> Demo<'a> {
                 options.settings.push((key.into(), value));
             }
         });
-        let mut cluster = started.await?;
-        progress.says("tenants prepare their weights and references");
-        plans
-            .iter()
-            .try_for_each(|plan| cluster.add_tenant(plan, args.seed))?;
-        cluster.ready().await?;
-        for (plan, tenant) in plans.iter().zip(&cluster.tenants) {
-            for why in tenant.heard().begun_again {
-                let (tenant, load) = (&plan.tenant, machine_load());
-                progress.says(&format!("tenant {tenant} began again: {why}; {load}"));
-            }
-        }
+        let cluster = started.await?;
         Ok(Self {
             args,
             plans,
@@ -139,7 +138,25 @@ impl<'a> Demo<'a> {
         })
     }
 
-    async fn run(mut self) -> Result<DemoReport> {
+    /// Starts the tenants; returns when all are ready.
+    async fn prepare(&mut self) -> Result<()> {
+        let progress = &self.progress;
+        progress.says("tenants prepare their weights and references");
+        for plan in &self.plans {
+            self.cluster.add_tenant(plan, self.args.seed)?;
+        }
+        self.cluster.ready().await?;
+        for (plan, tenant) in self.plans.iter().zip(&self.cluster.tenants) {
+            for why in tenant.heard().begun_again {
+                let (tenant, load) = (&plan.tenant, machine_load());
+                progress.says(&format!("tenant {tenant} began again: {why}; {load}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn run(&mut self) -> Result<DemoReport> {
+        self.prepare().await?;
         let before = self.cluster.usage().await?;
         self.cluster.go().await?;
         self.progress.says("tenants at work");
@@ -147,16 +164,18 @@ impl<'a> Demo<'a> {
         let whole = Duration::from_secs(self.args.seconds);
         for kill in 1..=self.args.kills {
             let at = whole.mul_f64(kill as f64 / (self.args.kills + 1) as f64);
-            self.watch(began, at).await;
+            self.watch(began, at).await?;
             self.kill_leader(kill, began).await?;
         }
-        self.watch(began, whole).await;
+        self.watch(began, whole).await?;
         self.progress.says("tenants finish");
         let heard = self.cluster.stop().await?;
         let after = self.cluster.usage().await?;
         self.progress
             .says("workers drain, a fresh process replays the record");
         let devices = self.devices().await?;
+        // From here on leaders leave because they are told to.
+        let gone = self.gone(&heard);
         let cluster = &mut self.cluster.cluster;
         cluster.drain_unless(std::future::pending()).await?;
         let (replayed, evidence) = self.cluster.collect(&self.kills).await?;
@@ -172,14 +191,25 @@ impl<'a> Demo<'a> {
             (&before, &after),
             &replayed,
             (&evidence.verify(), evidence.chains()),
+            gone,
             devices,
         ))
     }
 
-    async fn watch(&mut self, began: Instant, until: Duration) {
+    /// Leaders that changed, workers and sessions that were lost, without a kill.
+    fn gone(&self, heard: &[Heard]) -> Gone {
+        self.cluster.observer.see(|seen| Gone {
+            leader_changes: seen.changes_without(&self.kills),
+            workers_lost: seen.lost.len(),
+            sessions_lost: heard.iter().map(|heard| heard.begun_again.len()).sum(),
+        })
+    }
+
+    async fn watch(&mut self, began: Instant, until: Duration) -> Result<()> {
         while began.elapsed() < until {
             self.progress.advance(began.elapsed());
-            for (index, tenant) in self.cluster.tenants.iter().enumerate() {
+            for (index, tenant) in self.cluster.tenants.iter_mut().enumerate() {
+                tenant.is_at_work()?;
                 let heard = tenant.heard();
                 let (done, p99) = (heard.latencies.len(), heard.quantile_ms(0.99));
                 self.progress
@@ -189,6 +219,7 @@ impl<'a> Demo<'a> {
             let left = until.saturating_sub(began.elapsed());
             tokio::time::sleep(left.min(Duration::from_millis(100))).await;
         }
+        Ok(())
     }
 
     /// Looks after the cluster's processes and says what happened to them.
@@ -259,6 +290,7 @@ impl<'a> Demo<'a> {
         used: (&UsageByWorker, &UsageByWorker),
         replayed: &ReplaySummary,
         (check, chains): (&EvidenceCheck, Chains),
+        gone: Gone,
         devices: Vec<String>,
     ) -> DemoReport {
         let tenants = tenant_reports(&self.plans, heard, used);
@@ -269,6 +301,7 @@ impl<'a> Demo<'a> {
         let cluster = ClusterReport {
             takeover_ms: takeovers.get(takeovers.len() / 2).copied(),
             kills: self.kills.len(),
+            gone,
             lost: check.lost,
             duplicated: check.duplicated,
             reordered: check.reordered,
@@ -297,85 +330,4 @@ impl<'a> Demo<'a> {
             complaints,
         }
     }
-}
-
-/// How much a worker's total grew during the demo, added up over workers.
-fn grown(used: (&UsageByWorker, &UsageByWorker), of: impl Fn(&Usage) -> u64) -> u64 {
-    let before = |worker| used.0.get(worker).map_or(0, &of);
-    used.1
-        .iter()
-        .map(|(worker, usage)| of(usage).saturating_sub(before(worker)))
-        .sum()
-}
-
-fn tenant_reports(
-    plans: &[TenantPlan],
-    heard: &[Heard],
-    used: (&UsageByWorker, &UsageByWorker),
-) -> Vec<TenantReport> {
-    let of_tenant = |tenant: &str, of: fn(&bus_schemas::UsageRow) -> u64| {
-        grown(used, |usage| {
-            let rows = usage
-                .sessions
-                .iter()
-                .filter(|row| row.tenant.as_str() == tenant);
-            rows.map(of).sum()
-        })
-    };
-    let device_ns: Vec<u64> = plans
-        .iter()
-        .map(|plan| of_tenant(plan.tenant.as_str(), |row| row.device_ns))
-        .collect();
-    let whole: u64 = device_ns.iter().sum::<u64>().max(1);
-    let entries = plans.iter().zip(heard).zip(device_ns);
-    entries
-        .map(|((plan, heard), device_ns)| TenantReport {
-            tenant: plan.tenant.to_string(),
-            workload: plan.workload.clone(),
-            priority: plan.settings.priority,
-            weight: plan.settings.weight,
-            launches: heard.launches,
-            requests: heard.latencies.len() as u64,
-            p50_ms: heard.quantile_ms(0.5),
-            p99_ms: heard.quantile_ms(0.99),
-            device_share: device_ns as f64 / whole as f64,
-            core_credits: of_tenant(plan.tenant.as_str(), |row| row.sm_ns) as f64 / 1e9,
-            vram_credits: of_tenant(plan.tenant.as_str(), |row| row.byte_ms) as f64
-                / (f64::from(1 << 30) * 1e3),
-            verified: heard.verified,
-        })
-        .collect()
-}
-
-fn complaints(
-    tenants: &[TenantReport],
-    heard: &[Heard],
-    cluster: &ClusterReport,
-    check: &EvidenceCheck,
-) -> Vec<String> {
-    let mut complaints = check.disagreements.clone();
-    for (tenant, heard) in tenants.iter().zip(heard) {
-        if tenant.requests == 0 || tenant.verified != tenant.requests || !heard.stopped {
-            complaints.push(format!(
-                "{}: {} of {} requests verified {}",
-                tenant.tenant,
-                tenant.verified,
-                tenant.requests,
-                heard.complaints.join("; ")
-            ));
-        }
-    }
-    let faults = (cluster.lost, cluster.duplicated, cluster.reordered);
-    if faults != (0, 0, 0) {
-        complaints.push(format!("lost / run twice / out of order: {faults:?}"));
-    }
-    if cluster.digest != cluster.replay_digest {
-        let other = cluster.workers.iter().filter(|worker| !worker.same);
-        let other = other.map(|worker| format!("gpu {} worker {}", worker.gpu, worker.incarnation));
-        let other = other.collect::<Vec<_>>().join(", ");
-        complaints.push(format!(
-            "the replay arrives at another launch order: {other}"
-        ));
-    }
-    complaints
 }

@@ -55,6 +55,17 @@ pub struct TenantReport {
     pub verified: u64,
 }
 
+/// Leaders, workers and sessions that were given up though the demo did nothing to them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gone {
+    /// Changes of the leader that no kill caused.
+    pub leader_changes: usize,
+    /// Workers that a leader declared lost.
+    pub workers_lost: usize,
+    /// Sessions that a tenant lost before it was ready: it began again.
+    pub sessions_lost: usize,
+}
+
 /// The cluster's result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClusterReport {
@@ -62,6 +73,9 @@ pub struct ClusterReport {
     pub takeover_ms: Option<f64>,
     /// Leaders killed.
     pub kills: usize,
+    /// Processes that were taken for dead, and their sessions.
+    #[serde(flatten)]
+    pub gone: Gone,
     /// Submitted ops that never ran.
     pub lost: u64,
     /// Ops that ran more than once.
@@ -143,6 +157,15 @@ impl DemoReport {
         );
         row("leaders killed", Cell::new(cluster.kills));
         row("takeover, kill to first grant", Cell::new(takeover));
+        let gone = cluster.gone;
+        let text = format!(
+            "{} / {} / {}",
+            gone.leader_changes, gone.workers_lost, gone.sessions_lost
+        );
+        row(
+            "leaders / workers / sessions lost without a kill",
+            judged(text, gone == Gone::default()),
+        );
         let text = format!("{} / {} / {}", faults.0, faults.1, faults.2);
         row(
             "lost / run twice / out of order",

@@ -191,6 +191,24 @@ impl TenantProcess {
         self.role.say("go")
     }
 
+    /// Nothing, while it runs.
+    ///
+    /// # Errors
+    /// When it has ended: why, as it said itself.
+    pub(super) fn is_at_work(&mut self) -> Result<()> {
+        let Some(status) = self.role.ended() else {
+            return Ok(());
+        };
+        // All that it said.
+        if let Some(reader) = self.reader.take() {
+            drop(reader.join());
+        }
+        let mut why = self.heard().complaints;
+        why.push(machine_load());
+        let (name, why) = (self.role.name(), why.join("; "));
+        bail!("E-DEMO-FAILED: {name} ended while it was at work ({status}): {why}")
+    }
+
     /// SIGKILL.
     ///
     /// # Errors
@@ -204,6 +222,7 @@ impl TenantProcess {
     /// # Errors
     /// When it does not within `patience`.
     pub async fn stop(&mut self, patience: Duration) -> Result<Heard> {
+        self.is_at_work()?;
         self.role.say("stop")?;
         let ended = self.role.finished(patience).await;
         if ended.is_err() {
