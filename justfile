@@ -96,6 +96,11 @@ test-page *arguments:
 last-release:
     cargo test --locked --test end-to-end last_release -- --ignored
 
+# three demos at once on a machine that is kept busy; half an hour, a minute of it in every test run
+[group('daily')]
+starved seconds='1800':
+    WARPLOOM_SECONDS={{seconds}} cargo test --locked --test starved
+
 # sessions take all memory in turns ten thousand times and look for what others left: on a device alone, then
 # tenants of a cluster
 [group('daily')]
