@@ -32,6 +32,11 @@ impl Lateness {
         self.worst >> halvings.min(63)
     }
 
+    /// Whether anything was so late of late.
+    pub(super) fn is_starved(&self, now: Nanos, late: Nanos) -> bool {
+        self.worst(now) >= late
+    }
+
     /// How long a peer may be silent that is believed to be silent after `base` where nothing is late.
     pub(super) fn patience(&self, now: Nanos, base: Nanos, most: Nanos) -> Nanos {
         let slack = FACTOR.saturating_mul(self.worst(now));

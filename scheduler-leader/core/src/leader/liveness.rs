@@ -93,6 +93,13 @@ impl Leader {
                 self.election.closed(now, id, &self.config, &self.lateness);
             }
             (Author::Cluster, Ok(ConnectionName::Worker(worker))) => {
+                if self.config.cluster_of.is_none() {
+                    // A worker that dies is heard until then. One that was not may have given up a
+                    // server that was late.
+                    let unheard = self.members.unheard(now, worker);
+                    let late = unheard.saturating_sub(self.config.worker_beat);
+                    self.lateness.note(now, late);
+                }
                 let listens = |at: Nanos| now >= at.saturating_add(self.config.grace);
                 let counts = match &self.config.cluster_of {
                     None => self.connected_at.is_some_and(listens),

@@ -153,6 +153,12 @@ impl Members {
         self.listening_since = now;
     }
 
+    /// How long a worker has not been heard though our connection was up.
+    pub(super) fn unheard(&self, now: Nanos, incarnation: Incarnation) -> Nanos {
+        let seen_at = self.seen_at.get(&incarnation);
+        seen_at.map_or(0, |at| now.saturating_sub((*at).max(self.listening_since)))
+    }
+
     /// A worker's connection was closed.
     pub(super) fn closed(&mut self, now: Nanos, incarnation: Incarnation) {
         if self.seen_at.contains_key(&incarnation) {

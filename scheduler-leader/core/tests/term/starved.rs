@@ -1,8 +1,10 @@
 //! A starved machine: leader, candidates and workers that are late, and not dead.
 
+use bus_schemas::Incarnation;
+use bus_schemas::subject::ConnectionName;
 use scheduler_leader_core::{Config, Event};
 
-use crate::world::{MS, World, opened};
+use crate::world::{MS, World, closed, opened};
 
 fn with_events(leaders: u64) -> World {
     let mut world = World::with(leaders, 2, |config: &mut Config| {
@@ -68,5 +70,51 @@ fn a_worker_that_is_late_is_not_lost() {
     // One that is gone is lost all the same.
     let gone = world.workers.remove(0).incarnation;
     world.pass(12_200);
+    assert_eq!(world.stored.placement.lost, [gone]);
+}
+
+/// The broker says that a worker's connection was closed.
+fn close(world: &mut World, worker: Incarnation) {
+    let name = ConnectionName::Worker(worker).to_string();
+    for at in 0..world.nodes.len() {
+        world.tell(at, closed(&name));
+    }
+    world.pass(1);
+}
+
+#[test]
+fn a_worker_that_gave_up_a_starved_broker_and_came_back_is_not_lost() {
+    let mut world = opened(1);
+    world.pass(3_500);
+    let worker = world.workers.remove(0);
+    world.pass(2_500);
+    close(&mut world, worker.incarnation);
+    world.pass(1_000);
+    world.workers.insert(0, worker);
+    world.pass(10_000);
+    assert!(world.stored.placement.lost.is_empty());
+}
+
+#[test]
+fn a_worker_that_was_unheard_closed_its_connection_and_stays_away_is_lost_soon() {
+    let mut world = opened(1);
+    world.pass(3_500);
+    let gone = world.workers.remove(0).incarnation;
+    world.pass(1_000);
+    close(&mut world, gone);
+    world.pass(2_900);
+    assert!(world.stored.placement.lost.is_empty());
+    world.pass(300);
+    assert_eq!(world.stored.placement.lost, [gone]);
+}
+
+#[test]
+fn a_worker_that_was_heard_until_its_connection_was_closed_is_lost_at_once() {
+    let mut world = opened(1);
+    world.pass(3_500);
+    let gone = world.workers.remove(0).incarnation;
+    close(&mut world, gone);
+    // No longer than to write it down.
+    world.pass(50);
     assert_eq!(world.stored.placement.lost, [gone]);
 }

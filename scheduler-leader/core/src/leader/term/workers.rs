@@ -204,9 +204,11 @@ impl Term {
     }
 
     /// A worker's connection was closed. Of a single server that says nothing soon after ours came
-    /// back: the worker may look for us as we did for it.
+    /// back: the worker may look for us as we did for it. It says little of a starved server: workers
+    /// give it up and come back.
     pub(in crate::leader) fn worker_closed(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
-        if cx.config.cluster_of.is_some() {
+        let starved = cx.lateness.is_starved(cx.now, cx.config.stall);
+        if cx.config.cluster_of.is_some() || (starved && cx.is_listening()) {
             cx.members.closed(cx.now, worker);
         } else if cx.is_listening() {
             self.lose(worker, cx);
@@ -226,7 +228,11 @@ impl Term {
         match &config.cluster_of {
             None if cx.is_listening() => {
                 let back = config.worker_back;
-                absent.extend(cx.members.gone(now, back, |_| back));
+                let patience = match lateness.is_starved(now, config.stall) {
+                    true => config.worker_silence,
+                    false => back,
+                };
+                absent.extend(cx.members.gone(now, back, |_| patience));
             }
             Some(servers) if !cx.is_cut_off(servers) => {
                 let certain = cx.connected_at.saturating_add(config.grace);
