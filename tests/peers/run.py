@@ -5,13 +5,14 @@
   tests/peers/run.py --fast                  a few minutes of it, as every test run does
   tests/peers/run.py --suite numba gpt2      these only
   tests/peers/run.py --suite cupy --resume   5,000 of CuPy's own tests, and with each run more
-  tests/peers/run.py --suite fresh           Numba and CuPy as their manuals install them, not pinned
+  tests/peers/run.py --suite fresh           Numba, CuPy, Triton, torch as their manuals install them, not pinned
   tests/peers/run.py --tinygrad ~/tinygrad   with tinygrad's backend tests, from a checkout
   tests/peers/run.py --suite triton-own --triton ~/triton   Triton's own tests, from a checkout
 
 The clients come from PyPI, pinned by version and hash, into target/tools/peers-<hash>: for CPython
-3.11 on Linux x86-64; only the suite `fresh` takes what pip resolves today. What cannot be had is skipped, and said. docs/evidence/peers.md has results, and of
-each expected failure the reason. Exit status: 0 as expected, 1 a suite failed, 2 wrong usage.
+3.11 on Linux x86-64; only the suite `fresh` takes what pip resolves today. What cannot be had is
+skipped, and said. docs/evidence/peers.md has results, and of each expected failure the reason. Exit
+status: 0 as expected, 1 a suite failed, 2 wrong usage.
 """
 
 import argparse

@@ -24,7 +24,7 @@ START, EACH = 120, 600
 
 def torch(stage, row):
     """Every case of tests/peers/torch, in several processes, with compiled kernels kept for the next run."""
-    _same_lines()
+    same_lines(CASES / "head.py")
     python = interpreter(stage.options)
     cache = kept(stage.options, python)
     told = []
@@ -46,11 +46,11 @@ def torch(stage, row):
     _write_down(stage.options, python, cache)
 
 
-def _same_lines():
-    """What the cases set is what the page tells people to set."""
-    lines = [it for it in (CASES / "head.py").read_text().splitlines() if it.startswith(("inductor", "for"))]
+def same_lines(program):
+    """Compares the lines that a program sets with those that the page tells people to set."""
+    lines = [it for it in program.read_text().splitlines() if it.startswith(("inductor.", "for it in"))]
     if len(lines) != 3 or "\n".join(lines) not in PAGE.read_text():
-        raise RuntimeError(f"{PAGE.name} has other lines than {CASES.name}/head.py")
+        raise RuntimeError(f"{PAGE.name} has other lines than {program.name}")
 
 
 def interpreter(options):
