@@ -233,7 +233,7 @@ mod tests {
         let now = now + GUARD;
         until_silenced(&mut gate, now, &a, Waste::Whole, 0);
         assert!(!gate.tick(now + SILENCE - 1));
-        assert!(gate.tick(now + SILENCE), "long after, the first time again");
+        assert!(gate.tick(now + SILENCE + APART), "long after, the first time again");
     }
 
     #[test]
