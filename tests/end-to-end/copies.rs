@@ -1,6 +1,8 @@
 //! Copies whose bytes a worker holds already are not sent again; a hash alone opens nothing; what is kept
 //! is bounded. What goes over the bus is counted by a connection of its own.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +15,7 @@ use bus_schemas::{
 };
 use client_agent::{Client, Session, Settings};
 use futures_util::StreamExt;
+use tokio::sync::watch;
 
 use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::usage::{number, table};
@@ -57,8 +60,15 @@ impl Program {
     }
 }
 
-/// Bytes of copies that have gone over the bus.
-pub(crate) struct Sent(Arc<AtomicU64>);
+/// Bytes of copies that have gone over the bus. What goes again counts once: on a busy machine a client repeats
+/// what the worker has not acknowledged yet.
+pub(crate) struct Sent {
+    bus: Bus,
+    /// A subject of nobody's, on which the count hears its own word.
+    mark: String,
+    marks: watch::Receiver<u64>,
+    sum: Arc<AtomicU64>,
+}
 
 impl Sent {
     /// Counts from now on.
@@ -67,23 +77,76 @@ impl Sent {
         let login = credentials.cluster_user.clone().expect("a login of roles");
         let options = ConnectOptions::with_user_and_password(login.user, login.password);
         let bus: Bus = options.connect(&credentials.url).await.expect("a broker");
-        let all = format!("wl.v1.{}.t.*.up.w.*.*.data", credentials.cluster);
-        let mut chunks = bus.subscribe(all).await.expect("a subscription");
+        let subject = |of| format!("wl.v1.{}.t.{of}.data", credentials.cluster);
+        let mark = subject("nobody.up.w.none.none");
+        let mut chunks = bus.subscribe(subject("*.up.w.*.*")).await.expect("heard");
         bus.flush().await.expect("it counts");
         let sum = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&sum);
+        let (marked, marks) = watch::channel(0);
+        let (counted, nobody) = (Arc::clone(&sum), mark.clone());
         tokio::spawn(async move {
+            let mut known = HashMap::new();
             while let Some(message) = chunks.next().await {
-                counted.fetch_add(message.payload.len() as u64, Ordering::Relaxed);
+                if message.subject.as_str() == nobody {
+                    marked.send_modify(|marks| *marks += 1);
+                    continue;
+                }
+                let chunk: DataChunk<'_> = decode(&message.payload).expect("a chunk");
+                let place = (message.subject.to_string(), chunk.transfer);
+                let end = chunk.offset + chunk.bytes.len() as u64;
+                let new = covers(known.entry(place).or_default(), chunk.offset..end);
+                counted.fetch_add(new, Ordering::Relaxed);
             }
         });
-        Self(sum)
+        Self {
+            bus,
+            mark,
+            marks,
+            sum,
+        }
     }
 
-    /// What has gone since this was last asked.
+    /// What has gone since this was last asked: all that went before its own word does.
     pub(crate) async fn take(&self) -> usize {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        self.0.swap(0, Ordering::Relaxed) as usize
+        let mut marks = self.marks.clone();
+        let before = *marks.borrow();
+        let said = self.bus.publish(self.mark.clone(), "".into()).await;
+        said.expect("published");
+        let heard = tokio::time::timeout(SOON, marks.wait_for(|marks| *marks > before)).await;
+        heard.expect("soon").expect("it counts");
+        self.sum.swap(0, Ordering::Relaxed) as usize
+    }
+}
+
+/// Adds a range to those that are known, which do not overlap; gives how much of it is new.
+fn covers(known: &mut Vec<Range<u64>>, range: Range<u64>) -> u64 {
+    let size = |known: &[Range<u64>]| known.iter().map(|it| it.end - it.start).sum::<u64>();
+    let before = size(known);
+    known.push(range);
+    known.sort_by_key(|it| it.start);
+    let mut end = 0;
+    for one in known.iter_mut() {
+        // Of what a range before it has, nothing is left in it.
+        one.start = one.start.max(end).min(one.end);
+        end = end.max(one.end);
+    }
+    size(known) - before
+}
+
+#[test]
+fn what_goes_again_counts_once() {
+    let known = &mut Vec::new();
+    for (range, new) in [
+        (4..8, 4),
+        (4..8, 0),
+        (0..6, 4),
+        (5..9, 1),
+        (1..3, 0),
+        (20..30, 10),
+        (7..40, 21),
+        (0..40, 0),
+    ] {
+        assert_eq!(covers(known, range.clone()), new, "{range:?} of {known:?}");
     }
 }
 

@@ -11,11 +11,13 @@ use super::interface::{Interface, cluster, of_role};
 use crate::cluster::{administrator, done, objects};
 use crate::loaded::{SOON, plan};
 
-/// Reads a stream until it has so many events with data, or ends; gives what was read and whether it ended.
+/// Reads a stream until it has so many events with data, or ends; gives what was read, whole events only, and
+/// whether it ended.
 async fn read(response: &mut Response, events: usize, patience: Duration) -> (String, bool) {
     let mut text = String::new();
     let reads = async {
-        while text.matches("\ndata: ").count() < events {
+        // A piece of the answer may end in the middle of an event.
+        while text.matches("\ndata: ").count() < events || !text.ends_with("\n\n") {
             match response.chunk().await {
                 Ok(Some(chunk)) => text += std::str::from_utf8(&chunk).expect("text"),
                 Ok(None) | Err(_) => return true,

@@ -12,6 +12,8 @@ use crate::loaded::{LoadedCluster, plan};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long one may that is read while it comes: a stream lasts as long as what is told on it.
+const WHOLE: Duration = Duration::from_secs(240);
 
 /// An answer, read to its end.
 #[derive(Debug)]
@@ -134,6 +136,7 @@ impl Interface {
         let mut request = self
             .client
             .request(method, format!("{}{path}", self.url))
+            .timeout(WHOLE)
             .headers(self.headers.clone());
         if let Some(body) = body {
             request = request
