@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use async_nats::client::RequestErrorKind;
 use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
 use bus_schemas::{
     Alive, Allowance, CloseReason, CloseRequest, Code, DataChunk, Failure, Opened, SessionId,
@@ -231,10 +232,16 @@ async fn close(client: &async_nats::Client, subjects: &Subjects, tenant: &Tenant
         reason: CloseReason::Asked,
     };
     let to = subjects.to_leader(tenant, ToLeader::Close);
-    client
-        .request(to, encode(&request).into())
-        .await
-        .expect("closed");
+    loop {
+        match client.request(to.clone(), encode(&request).into()).await {
+            Ok(_) => return,
+            // The leader does not listen to a tenant that has just flooded it.
+            Err(error) if error.kind() == RequestErrorKind::NoResponders => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 #[tokio::test]

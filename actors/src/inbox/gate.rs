@@ -10,8 +10,8 @@ pub(super) type Nanos = u64;
 
 /// A message that brought nothing uses up this time of its tenant: 2,000 a second are heard.
 const APART: Nanos = 500_000;
-/// Bytes of such a message that use up as much again.
-const BYTES: usize = 4_096;
+/// Bytes of such a message that use up as much again: a window of copies may be sent twice.
+const BYTES: usize = 64 << 10;
 /// Time that a tenant may be ahead of: 1,000 such messages at once.
 const AHEAD: Nanos = 1_000 * APART;
 /// A tenant that is not listened to is heard again when it is ahead of so much.
@@ -40,8 +40,8 @@ pub(crate) enum Waste {
 
 impl Waste {
     fn time(self, bytes: usize) -> Nanos {
-        let pages = Nanos::try_from(bytes / BYTES).unwrap_or(Nanos::MAX);
-        let whole = APART.saturating_mul(pages.saturating_add(1));
+        let more = Nanos::try_from(bytes / BYTES).unwrap_or(Nanos::MAX);
+        let whole = APART.saturating_mul(more.saturating_add(1));
         match self {
             Waste::Whole => whole,
             Waste::Repeated => whole / 4,
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn large_messages_use_up_more_and_those_of_open_sessions_less() {
         let cases = [
-            (Waste::Whole, 4_095, 1_001),
+            (Waste::Whole, BYTES - 1, 1_001),
             (Waste::Whole, 9 * BYTES, 101),
             (Waste::Repeated, 0, 4_001),
             (Waste::Unbounded, 0, 16_001),
@@ -233,7 +233,10 @@ mod tests {
         let now = now + GUARD;
         until_silenced(&mut gate, now, &a, Waste::Whole, 0);
         assert!(!gate.tick(now + SILENCE - 1));
-        assert!(gate.tick(now + SILENCE + APART), "long after, the first time again");
+        assert!(
+            gate.tick(now + SILENCE + APART),
+            "long after, the first time again"
+        );
     }
 
     #[test]

@@ -74,6 +74,7 @@ impl GpuWorker {
             Some(WorkerSubject::TenantMemory(tenant)) => {
                 let bytes = message.payload.len();
                 if self.tenants.hears(&tenant, bytes) {
+                    self.tenants.knows(&tenant);
                     self.tenants.wasted(&tenant, Waste::Whole, bytes);
                     self.on_memory_status(Some(tenant), message);
                 }
@@ -136,6 +137,9 @@ impl GpuWorker {
     /// The pager obeys the quotas of the leader that this worker obeys.
     fn on_quotas(&mut self, payload: &[u8]) -> Result<(), MessageError> {
         let quotas: Quotas = decode(payload)?;
+        for tenant in &quotas.tenants {
+            self.tenants.knows(tenant);
+        }
         if self.core.obeys(quotas.epoch, quotas.leader) && self.quotas.take(&quotas) {
             self.pager
                 .do_send(PagerMessage::Quotas(quotas.quotas, quotas.pinned));

@@ -51,6 +51,9 @@ pub struct Quotas {
     /// The tenants whose memory is never to be swapped out, by name.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<Tenant>,
+    /// The tenants that there are, by name, whom the worker may hear one by one; none where they are many.
+    #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<Tenant>,
 }
 
 impl Message for Quotas {

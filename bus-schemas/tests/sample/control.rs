@@ -175,6 +175,7 @@ pub(crate) fn quotas() -> Quotas {
             quota: 8 << 30,
         }],
         pinned: Vec::new(),
+        tenants: Vec::new(),
     }
 }
 

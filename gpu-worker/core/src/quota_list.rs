@@ -42,6 +42,7 @@ mod tests {
             number,
             quotas: Vec::new(),
             pinned: Vec::new(),
+            tenants: Vec::new(),
         };
         let mut taken = QuotaList::default();
         assert_eq!(taken.of(1), 0);

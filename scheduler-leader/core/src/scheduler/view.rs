@@ -229,6 +229,20 @@ impl Scheduler {
         quotas.filter(|(_, quota)| *quota > 0)
     }
 
+    /// Whether there is such a tenant.
+    #[must_use]
+    pub fn is_known(&self, tenant: &Tenant) -> bool {
+        let index = self.tenant_index.get(tenant);
+        index.is_some_and(|index| self.tenants[*index].known)
+    }
+
+    /// The tenants that there are, by name.
+    pub fn known(&self) -> impl Iterator<Item = &Tenant> {
+        let tenants = self.tenant_index.iter();
+        let known = tenants.filter(|(_, index)| self.tenants[**index].known);
+        known.map(|(name, _)| name)
+    }
+
     /// Whether a tenant's memory is never to be swapped out.
     #[must_use]
     pub fn is_pinned(&self, tenant: &Tenant) -> bool {

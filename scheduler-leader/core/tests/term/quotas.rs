@@ -64,3 +64,18 @@ fn a_worker_gets_the_quotas_in_force_until_it_has_them_and_from_each_leader() {
     assert_eq!(world.lists()[0].1, [row(&tenant(), 3 << 30)]);
     assert!(world.workers[0].lists.last().unwrap().epoch > 1);
 }
+
+#[test]
+fn a_worker_learns_which_tenants_there_are_when_one_comes_or_goes() {
+    let mut world = opened(1);
+    let other: Tenant = "batch".parse().unwrap();
+    let named = |world: &World| world.workers[0].lists.last().unwrap().tenants.clone();
+    world.pass(500);
+    assert_eq!(named(&world), [tenant()]);
+    world.set_quota(&other, 0);
+    world.pass(500);
+    assert_eq!(named(&world), [other.clone(), tenant()]);
+    world.tell(0, Event::TenantSet(&other, None));
+    world.pass(500);
+    assert_eq!(named(&world), [tenant()]);
+}
