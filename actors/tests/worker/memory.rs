@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use async_nats::{Client, Subject, Subscriber};
+use async_nats::{Client, StatusCode, Subject, Subscriber};
 use bus_schemas::subject::ToWorker;
 use bus_schemas::{
     ClientProcess, MemoryAnswer, MemoryRequest, MemoryStatus, MemoryStatusRequest, Op, SessionId,
@@ -64,6 +64,10 @@ impl Asker {
     async fn heard(&mut self) -> Option<MemoryStatus> {
         let next = tokio::time::timeout(Duration::from_millis(300), self.hears.next());
         let message = next.await.ok()??;
+        // The broker says that nobody listens.
+        if message.status == Some(StatusCode::NO_RESPONDERS) {
+            return None;
+        }
         Some(decode(&message.payload).expect("a status"))
     }
 
