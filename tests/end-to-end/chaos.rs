@@ -1,6 +1,7 @@
 //! A short run of `warploom chaos`: what it prints, and that every promise held in it.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use test_cluster::TempDir;
@@ -17,8 +18,12 @@ const NONE: [&str; 7] = [
     "chaos_skipped",
 ];
 
+/// One run at a time: each keeps two processors busy by itself, and says how late things may be then.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// What a run prints with these arguments, and its exit code.
 fn chaos(dir: &Path, arguments: &[&str]) -> (Metrics, Option<i32>) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let output = warploom(dir)
         // Of a cluster that it must leave alone.
         .env("WARPLOOM_BROKER_URL", "nats://127.0.0.1:9")
