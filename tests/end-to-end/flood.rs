@@ -83,7 +83,7 @@ async fn a_tenant_that_floods_is_silenced_at_the_broker_and_its_neighbour_is_not
         for (silenced, heard) in silenced.iter_mut().zip(heard) {
             *silenced |= !heard;
         }
-        assert_eq!(quiet.is_heard().await, [true; 2], "it floods nobody");
+        assert_eq!(quiet.is_heard().await, [true; 2], "it does not flood");
     }
     // It is heard again when it is quiet.
     while loud.is_heard().await != [true; 2] {}

@@ -148,7 +148,7 @@ impl Inbox {
         self.change(state);
     }
 
-    /// A tenant that there is: it is listened to while another is not.
+    /// Notes that there is such a tenant: it gets a subscription of its own while another floods.
     pub(crate) fn knows(&self, tenant: &Tenant) {
         let state = &mut *self.state.borrow_mut();
         if state.known.contains(tenant) || state.known.len() >= TENANTS {

@@ -83,7 +83,7 @@ impl GpuWorker {
         }
     }
 
-    /// What a message that was handled brought too little for, if it did.
+    /// The waste that a handled message was; none where it brought work or an acknowledgement.
     fn waste(
         &self,
         (tenant, session): (&Tenant, SessionId),

@@ -51,7 +51,7 @@ pub struct Quotas {
     /// The tenants whose memory is never to be swapped out, by name.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<Tenant>,
-    /// The tenants that there are, by name, whom the worker may hear one by one; none where they are many.
+    /// All tenants, by name: the worker may subscribe to each. Empty where there are more than 4,096.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<Tenant>,
 }

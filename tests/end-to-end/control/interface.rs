@@ -12,7 +12,7 @@ use crate::loaded::{LoadedCluster, plan};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long one may that is read while it comes: a stream lasts as long as what is told on it.
+/// Time limit of an answer that is a stream of events: it lasts for as long as a test works.
 const WHOLE: Duration = Duration::from_secs(240);
 
 /// An answer, read to its end.
