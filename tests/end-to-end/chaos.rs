@@ -91,7 +91,6 @@ impl Metrics {
 }
 
 #[test]
-#[ignore = "once in a few runs beside others, programs do not come back to a broker that was restarted"]
 fn a_short_chaos_breaks_no_promise_and_touches_no_other_cluster() {
     let dir = TempDir::new().expect("a directory");
     let evidence = dir.path().join("evidence");
@@ -121,7 +120,6 @@ fn a_short_chaos_breaks_no_promise_while_sessions_are_swapped_all_the_time() {
 }
 
 #[test]
-#[ignore = "once in a few runs beside others, programs do not come back to a broker that was restarted"]
 fn a_short_chaos_breaks_no_promise_on_a_machine_that_it_keeps_busy() {
     let dir = TempDir::new().expect("a directory");
     let arguments = ["--kills=4", "--seconds=10", "--seed=2", "--load=3"];

@@ -198,7 +198,7 @@ fn start_candidate(world: &mut World, id: u64) {
 }
 
 /// Another start of the device of a worker that is gone.
-fn start_again(world: &mut World, gone: &Worker) {
+pub(crate) fn start_again(world: &mut World, gone: &Worker) {
     let mut started = World::apart(1..=1, gone.gpu..gone.gpu + 1, |_| ());
     let mut worker = started.workers.remove(0);
     worker.incarnation = Incarnation(500 + u64::from(gone.gpu));

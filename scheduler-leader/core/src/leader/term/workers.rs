@@ -238,10 +238,14 @@ impl Term {
                 let certain = cx.connected_at.saturating_add(config.grace);
                 let patience = |closed| servers.moves(closed >= certain, now, lateness);
                 absent.extend(cx.members.gone(now, servers.on_the_way, patience));
-                let since = now.saturating_sub(servers.moves(true, now, lateness));
-                absent.extend(self.replaced(since, cx));
             }
             _ => {}
+        }
+        let servers = config.cluster_of.as_ref();
+        if !servers.is_some_and(|servers| cx.is_cut_off(servers)) {
+            let (silence, most) = (config.worker_replaced, config.worker_replaced_most);
+            let since = now.saturating_sub(lateness.patience(now, silence, most));
+            absent.extend(self.replaced(since, cx));
         }
         absent
     }
