@@ -216,7 +216,7 @@ async fn a_file_that_does_not_come_holds_the_others_up_for_a_while_only() {
 }
 
 /// Asks again and again until it is so.
-pub(super) async fn within_async(patience: Duration, is: impl AsyncFn() -> bool) {
+pub(super) async fn within_async(patience: Duration, mut is: impl AsyncFnMut() -> bool) {
     let until = Instant::now() + patience;
     while !is().await {
         assert!(Instant::now() < until, "it is never so");
