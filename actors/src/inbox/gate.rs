@@ -5,13 +5,8 @@ use std::collections::BTreeMap;
 
 use bus_schemas::Tenant;
 
-/// Nanoseconds on the role's monotonic clock.
-pub(super) type Nanos = u64;
+use super::waste::{APART, Nanos, Waste};
 
-/// A message that brought nothing uses up this time of its tenant: 2,000 a second are heard.
-const APART: Nanos = 500_000;
-/// Bytes of such a message that use up as much again: a window of copies may be sent twice.
-const BYTES: usize = 64 << 10;
 /// Time that a tenant may be ahead of: 1,000 such messages at once.
 const AHEAD: Nanos = 1_000 * APART;
 /// A tenant that is not listened to is heard again when it is ahead of so much.
@@ -26,29 +21,6 @@ const DOUBLINGS: u32 = 5;
 const GUARD: Nanos = 10_000_000_000;
 /// Tenants that are accounted for at a time.
 const TENANTS: usize = 4_096;
-
-/// How much of its tenant's account a message uses up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waste {
-    /// All that one message may: it meant nothing, or is of a kind that is rare.
-    Whole,
-    /// A quarter: an open session's, which repeats what is known.
-    Repeated,
-    /// A sixteenth: work, but of a kind that has no window of its own.
-    Unbounded,
-}
-
-impl Waste {
-    fn time(self, bytes: usize) -> Nanos {
-        let more = Nanos::try_from(bytes / BYTES).unwrap_or(Nanos::MAX);
-        let whole = APART.saturating_mul(more.saturating_add(1));
-        match self {
-            Waste::Whole => whole,
-            Waste::Repeated => whole / 4,
-            Waste::Unbounded => whole / 16,
-        }
-    }
-}
 
 /// One tenant's account.
 #[derive(Debug, Default)]
@@ -154,6 +126,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inbox::waste::BYTES;
 
     const SECOND: Nanos = 1_000_000_000;
 

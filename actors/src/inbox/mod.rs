@@ -6,12 +6,13 @@
 //! reorders no message of those that are listened to.
 
 mod gate;
+mod known;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod waste;
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -26,8 +27,9 @@ use tokio::sync::Notify;
 
 use crate::timer::nanos;
 use gate::Gate;
-pub(crate) use gate::Waste;
+use known::Known;
 use sources::{Source, Sources};
+pub(crate) use waste::{Handled, Waste};
 
 /// Between two looks at who is listened to again.
 const LOOK: Duration = Duration::from_millis(50);
@@ -59,7 +61,7 @@ struct State {
     role: HearsTenants,
     /// What the subscriptions are for.
     mode: Mode,
-    known: BTreeSet<Tenant>,
+    known: Known,
     now: Sources,
     /// Subscriptions that have ended, with what came before: it is read first.
     before: Sources,
@@ -101,7 +103,7 @@ impl Inbox {
                 role,
                 guarded: false,
             },
-            known: BTreeSet::new(),
+            known: Known::with_room_for(TENANTS),
             now,
             before: Sources::default(),
             changing: false,
@@ -151,11 +153,7 @@ impl Inbox {
     /// Notes that there is such a tenant: it gets a subscription of its own while another floods.
     pub(crate) fn knows(&self, tenant: &Tenant) {
         let state = &mut *self.state.borrow_mut();
-        if state.known.contains(tenant) || state.known.len() >= TENANTS {
-            return;
-        }
-        state.known.insert(tenant.clone());
-        if state.mode.guarded {
+        if state.known.note(tenant) && state.mode.guarded {
             self.change(state);
         }
     }

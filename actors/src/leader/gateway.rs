@@ -111,15 +111,7 @@ impl Router {
             }
             return;
         }
-        // No client asks often. After a change of leaders its intents come before its session is known.
-        self.waste(
-            &tenant,
-            match what {
-                ToLeader::Intent(_) => Waste::Repeated,
-                _ => Waste::Whole,
-            },
-            &message,
-        );
+        self.waste(&tenant, Waste::at_leader(what), &message);
         let tenants = self.tenants.borrow();
         let Some(actor) = tenants.get(&tenant) else {
             // Nobody's tenant: the leader refuses it.

@@ -16,7 +16,7 @@ use gpu_worker_core::sequencer::{BatchEvent, BatchFacts, ChunkEvent, Event};
 
 use super::actor::{GpuWorker, Incoming};
 use super::pager::PagerMessage;
-use crate::inbox::Waste;
+use crate::inbox::{Handled, Waste};
 
 /// Malformed messages of one session are answered at most this often.
 const REJECT_APART: Duration = Duration::from_millis(10);
@@ -51,9 +51,7 @@ impl GpuWorker {
                     ToWorker::Memory => self.on_memory(&tenant, session, &message.payload),
                     ToWorker::Ipc => self.on_ipc(&tenant, session, &message.payload),
                 };
-                if let Some(waste) = self.waste((&tenant, session), what, handled.is_ok()) {
-                    self.tenants.wasted(&tenant, waste, bytes);
-                }
+                self.count((&tenant, session), (what, bytes), handled.is_ok());
                 if let Err(error) = handled {
                     self.on_malformed(&tenant, session, error.into());
                 }
@@ -83,23 +81,23 @@ impl GpuWorker {
         }
     }
 
-    /// The waste that a handled message was; none where it brought work or an acknowledgement.
-    fn waste(
+    /// Counts a message that a session's tenant sent, where it brought nothing.
+    fn count(
         &self,
         (tenant, session): (&Tenant, SessionId),
-        what: ToWorker,
+        (what, bytes): (ToWorker, usize),
         is_sound: bool,
-    ) -> Option<Waste> {
-        if !is_sound || self.core.quota(session, tenant).is_none() {
-            return Some(Waste::Whole);
+    ) {
+        let handled = Handled {
+            sound: is_sound,
+            open: self.core.quota(session, tenant).is_some(),
+            took: self.core.took(),
+        };
+        if handled.sound && handled.open {
+            self.tenants.knows(tenant);
         }
-        self.tenants.knows(tenant);
-        match what {
-            ToWorker::Memory => Some(Waste::Unbounded),
-            ToWorker::Ipc => Some(Waste::Repeated),
-            ToWorker::Batch | ToWorker::Data | ToWorker::State | ToWorker::Offer => {
-                (!self.core.took()).then_some(Waste::Repeated)
-            }
+        if let Some(waste) = Waste::at_worker(what, handled) {
+            self.tenants.wasted(tenant, waste, bytes);
         }
     }
 
