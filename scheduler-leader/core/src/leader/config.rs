@@ -40,9 +40,8 @@ pub struct Config {
     /// The same where heartbeats or timers are late: at most.
     pub worker_silence_most: Nanos,
     /// A worker not heard from for so long is lost where a later start of its device is heard.
+    /// That one was started is proof enough, so that lateness does not lengthen it.
     pub worker_replaced: Nanos,
-    /// The same where heartbeats or timers are late: at most.
-    pub worker_replaced_most: Nanos,
     /// After the bus came back, nobody is declared lost or expired for so long.
     pub grace: Nanos,
     /// A leader or candidate that itself stood still for so long heard no peer meanwhile: that time does not
@@ -129,7 +128,6 @@ impl Config {
             worker_silence: 3 * SECOND,
             worker_silence_most: 12 * SECOND,
             worker_replaced: 1_500 * MS,
-            worker_replaced_most: 3 * SECOND,
             grace: 3 * SECOND,
             stall: 500 * MS,
             worker_back: 300 * MS,

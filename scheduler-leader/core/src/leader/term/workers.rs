@@ -243,8 +243,7 @@ impl Term {
         }
         let servers = config.cluster_of.as_ref();
         if !servers.is_some_and(|servers| cx.is_cut_off(servers)) {
-            let (silence, most) = (config.worker_replaced, config.worker_replaced_most);
-            let since = now.saturating_sub(lateness.patience(now, silence, most));
+            let since = now.saturating_sub(config.worker_replaced);
             absent.extend(self.replaced(since, cx));
         }
         absent
