@@ -122,22 +122,26 @@ fn a_worker_that_was_heard_until_its_connection_was_closed_is_lost_at_once() {
 
 #[test]
 fn a_worker_that_died_before_the_broker_came_back_is_lost_once_a_later_start_is_heard() {
-    let mut world = opened(2);
-    world.pass(3_500);
-    // The closed connection is heard by no leader that lives on.
-    let gone = world.workers.remove(0);
-    world.pass(100);
-    start_again(&mut world, &gone);
-    world.pass(300);
-    let state = world.stored.clone();
-    world.tell(1, Event::State(&state));
-    world.kill_leader(0);
-    world.pass(600);
-    assert!(world.leading().is_some());
-    world.tell(1, Event::Connected);
-    world.pass(1_400);
-    assert!(world.stored.placement.lost.is_empty());
-    // Before three seconds are over, in which others may come back.
-    world.pass(300);
-    assert_eq!(world.stored.placement.lost, [gone.incarnation]);
+    // However late the leader that learns of it has been.
+    for late in [0, 600] {
+        let mut world = opened(2);
+        world.pass(3_500);
+        // The closed connection is heard by no leader that lives on.
+        let gone = world.workers.remove(0);
+        world.pass(100);
+        start_again(&mut world, &gone);
+        world.pass(300);
+        let state = world.stored.clone();
+        world.tell(1, Event::State(&state));
+        world.kill_leader(0);
+        world.pass(600);
+        assert_eq!(world.leading(), Some(1));
+        starve_leader(&mut world, late);
+        world.tell(1, Event::Connected);
+        world.pass(1_400);
+        assert!(world.stored.placement.lost.is_empty());
+        // Before three seconds are over, in which others may come back.
+        world.pass(300);
+        assert_eq!(world.stored.placement.lost, [gone.incarnation], "{late} ms");
+    }
 }
