@@ -64,7 +64,7 @@ impl Asker {
     async fn heard(&mut self) -> Option<MemoryStatus> {
         let next = tokio::time::timeout(Duration::from_millis(300), self.hears.next());
         let message = next.await.ok()??;
-        // The broker says that nobody listens.
+        // The broker's answer where nothing subscribes to the subject.
         if message.status == Some(StatusCode::NO_RESPONDERS) {
             return None;
         }

@@ -40,7 +40,7 @@ pub struct Config {
     /// The same where heartbeats or timers are late: at most.
     pub worker_silence_most: Nanos,
     /// A worker not heard from for so long is lost where a later start of its device is heard.
-    /// That one was started is proof enough, so that lateness does not lengthen it.
+    /// The later start is the proof, so lateness does not lengthen this time.
     pub worker_replaced: Nanos,
     /// After the bus came back, nobody is declared lost or expired for so long.
     pub grace: Nanos,
