@@ -32,10 +32,12 @@ fn main() -> io::Result<()> {
             Some(path) => format!("/{path}"),
             None => continue,
         };
+        // Relative to the package, so that a checkout can be moved together with its target folder.
+        let within = format!("/page/{}", inside.display());
         writeln!(
             list,
-            "Asset {{ path: {path:?}, kind: {kind:?}, bytes: include_bytes!({:?}) }},",
-            file.display().to_string()
+            "Asset {{ path: {path:?}, kind: {kind:?}, \
+             bytes: include_bytes!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {within:?})) }},"
         )
         .map_err(io::Error::other)?;
     }
