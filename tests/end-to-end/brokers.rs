@@ -4,8 +4,10 @@
 use std::time::{Duration, Instant};
 
 use actors::storage::{Copies, Stored};
-use broker::Routes;
-use test_cluster::Links;
+use broker::{Broker, Routes};
+use bus_schemas::{ClusterSettings, TenantSettings};
+use test_cluster::{Links, TestBroker};
+use warploom_cli::admin::Administrator;
 use warploom_cli::cluster_settings::ClusterSetting;
 
 use crate::loaded::{LoadedCluster, plan};
@@ -225,4 +227,57 @@ async fn as_many_copies_are_kept_as_are_set_and_no_more_than_there_are_servers()
         loaded.progress(2, SOON).await;
     }
     settle(loaded).await;
+}
+
+/// The server that answers for the state, once the others have all that it has.
+async fn leads_state(administrator: &Administrator, broker: &Broker) -> usize {
+    let asked = Instant::now();
+    while asked.elapsed() < CATCH_UP {
+        let store = administrator.state_bucket().await.expect("the state");
+        let info = store.stream.get_info().await;
+        let cluster = info.ok().and_then(|info| info.cluster);
+        let settled = cluster.filter(|it| it.replicas.iter().all(|replica| replica.current));
+        if let Some(leader) = settled.and_then(|it| it.leader) {
+            let mut servers = broker.servers().iter();
+            return servers
+                .position(|it| it.name() == leader)
+                .expect("one of ours");
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the servers do not agree about the state");
+}
+
+#[tokio::test]
+async fn what_is_set_while_the_states_server_stands_still_is_stored_by_the_next() {
+    let broker = TestBroker::with("test", &["a"], |config| config.servers = 3);
+    let login = broker.credentials();
+    let administrator = Administrator::patient(login, SOON)
+        .await
+        .expect("it answers");
+    let stored = administrator.stored_everywhere(SOON).await;
+    stored.expect("the servers are agreed");
+    let victim = leads_state(&administrator, &broker).await;
+
+    let other = &broker.servers()[(victim + 1) % 3];
+    let mut there = login.clone();
+    there.url = other.url().to_owned();
+    let speaker = Administrator::patient(&there, SOON)
+        .await
+        .expect("it answers");
+    let tenant = "a".parse().expect("a tenant");
+    let settings = TenantSettings {
+        priority: 1,
+        ..TenantSettings::default()
+    };
+    broker.servers()[victim].pause().expect("it stands still");
+    let written = speaker.set_tenant(&tenant, &settings).await;
+    written.expect("the next leader of the state stores it");
+    let read = speaker.tenant(&tenant).await.expect("it is read");
+    assert_eq!(read.expect("it is there").priority, 1);
+    speaker
+        .set_cluster(&ClusterSettings::default())
+        .await
+        .expect("and the settings");
+    broker.servers()[victim].resume().expect("it goes on");
 }

@@ -4,6 +4,7 @@ mod kept;
 mod memory;
 mod servers;
 mod sessions;
+mod state;
 mod tenants;
 
 pub(crate) use kept::Kept;
@@ -15,14 +16,13 @@ pub use tenants::{RemovedTenant, RenewedLogin, TenantChange};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use actors::storage::{Storage, Stored};
 use anyhow::{Context, Result, anyhow, bail};
 use async_nats::jetstream;
 use broker::Credentials;
 use bus_schemas::subject::{Admin, Subjects};
 use bus_schemas::{
-    Admission, AdmissionAnswer, AdmissionRequest, ClusterSettings, Drain, Failure, Hold,
-    Incarnation, Status, StatusRequest, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
+    Admission, AdmissionAnswer, AdmissionRequest, Drain, Failure, Hold, Incarnation, Status,
+    StatusRequest, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
 };
 use scheduler_leader_core::Placement;
 
@@ -324,34 +324,5 @@ impl Administrator {
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-    }
-
-    /// The bucket of tenants, settings and the like.
-    ///
-    /// # Errors
-    /// [`Unreachable`] where the broker does not answer.
-    pub async fn state_bucket(&self) -> Result<jetstream::kv::Store> {
-        self.bucket().await
-    }
-
-    pub(crate) async fn bucket(&self) -> Result<jetstream::kv::Store> {
-        let storage = Storage::new(self.jetstream(), &self.subjects);
-        storage.bucket(Stored::State).await.map_err(|error| {
-            anyhow!(Unreachable(format!(
-                "the broker's JetStream does not answer ({error})"
-            )))
-        })
-    }
-
-    /// Writes all of the cluster's settings.
-    ///
-    /// # Errors
-    /// [`Unreachable`] without a broker.
-    pub async fn set_cluster(&self, settings: &ClusterSettings) -> Result<()> {
-        let value = serde_json::to_vec(settings)?;
-        let store = self.bucket().await?;
-        let written = store.put("settings", value.into()).await;
-        written.context("writing the settings")?;
-        Ok(())
     }
 }

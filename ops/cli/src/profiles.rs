@@ -201,10 +201,7 @@ impl Administrator {
     /// [`crate::exit::Unreachable`] without a broker.
     pub async fn pin(&self, version: &ProfileVersion) -> Result<()> {
         let value = serde_json::to_vec(version)?;
-        let store = self.bucket().await?;
-        let written = store.put("pin", value.into()).await;
-        written.context("writing the pin")?;
-        Ok(())
+        self.put("pin", value).await.context("writing the pin")
     }
 
     /// Lets leaders learn again.

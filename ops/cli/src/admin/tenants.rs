@@ -84,12 +84,9 @@ impl Administrator {
     pub async fn set_tenant(&self, tenant: &Tenant, settings: &TenantSettings) -> Result<()> {
         check(settings)?;
         let value = serde_json::to_vec(settings)?;
-        let store = self.bucket().await?;
-        store
-            .put(key(tenant), value.into())
+        self.put(&key(tenant), value)
             .await
-            .context("writing the tenant")?;
-        Ok(())
+            .context("writing the tenant")
     }
 
     /// Writes a tenant's settings over those of a revision of its entry; 0 is none. Gives the new

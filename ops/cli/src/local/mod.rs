@@ -180,8 +180,8 @@ impl LocalCluster {
             announcer,
             _lock: lock,
         };
-        let administrator = cluster.administrator().await?;
         let deadline = cluster.options.deadline;
+        let administrator = Administrator::patient(cluster.broker.credentials(), deadline).await?;
         administrator.stored_everywhere(deadline).await?;
         for (tenant, settings) in &cluster.options.tenants {
             // A state directory that was used before keeps what its tenants were set to.

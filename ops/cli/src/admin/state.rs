@@ -1,0 +1,172 @@
+//! The bucket of what is set: tenants, the cluster's settings, the pinned profile.
+
+use std::error::Error;
+use std::time::Duration;
+
+use actors::storage::{Storage, Stored};
+use anyhow::{Context, Result, bail};
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::kv::{PutError, Store};
+use bus_schemas::ClusterSettings;
+use bytes::Bytes;
+use tokio::time::{Instant, timeout};
+
+use super::Administrator;
+use crate::exit::Unreachable;
+
+/// How long the first answer is waited for before the bucket is asked for again; twice as long each time.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// How long the storing of an entry is waited for before it is put again; twice as long each time.
+const STORED: Duration = Duration::from_secs(2);
+
+/// The pause before an entry is put again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+impl Administrator {
+    /// The bucket of tenants, settings and the like.
+    ///
+    /// # Errors
+    /// [`Unreachable`] where the broker does not answer.
+    pub async fn state_bucket(&self) -> Result<Store> {
+        self.bucket().await
+    }
+
+    /// Asked for again until the patience ends: servers that choose a leader drop what they are asked without a word.
+    pub(crate) async fn bucket(&self) -> Result<Store> {
+        let ask = |wait| {
+            let mut jetstream = self.jetstream();
+            jetstream.set_timeout(wait);
+            let storage = Storage::new(jetstream, self.subjects());
+            async move {
+                storage.bucket(Stored::State).await.map_err(|error| {
+                    Failed::Unanswered(format!("the broker's JetStream does not answer ({error})"))
+                })
+            }
+        };
+        again(self.patience(), ANSWER, ask).await
+    }
+
+    /// Writes all of the cluster's settings.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub async fn set_cluster(&self, settings: &ClusterSettings) -> Result<()> {
+        let value = serde_json::to_vec(settings)?;
+        let written = self.put("settings", value).await;
+        written.context("writing the settings")
+    }
+
+    /// Puts an entry. A server that is deposed drops what it was sent without a word, so the entry is put again until
+    /// the patience ends. An entry that is put twice says the same.
+    ///
+    /// # Errors
+    /// [`Unreachable`] where the broker does not say within the patience that the entry is stored; the broker's
+    /// reason where it refuses.
+    pub(crate) async fn put(&self, key: &str, value: Vec<u8>) -> Result<()> {
+        let (store, value) = (self.bucket().await?, Bytes::from(value));
+        let (store, patience) = (&store, self.patience());
+        let put = |wait| {
+            let value = value.clone();
+            async move {
+                match timeout(wait, store.put(key, value)).await {
+                    Ok(Ok(_)) => Ok(()),
+                    Ok(Err(error)) if !unanswered(&error) => Err(Failed::Refused(error.into())),
+                    Err(_) | Ok(Err(_)) => Err(Failed::Unanswered(format!(
+                        "the broker has not stored it in {patience:?}: its disk may be full, or too few of its servers run"
+                    ))),
+                }
+            }
+        };
+        again(patience, STORED, put).await
+    }
+}
+
+/// How an attempt failed.
+enum Failed {
+    /// No answer came; the text says so to a user.
+    Unanswered(String),
+    /// The broker refused; another attempt would change nothing.
+    Refused(anyhow::Error),
+}
+
+/// Attempts something until it is done or refused, or the patience ends. An attempt is told how long it may wait:
+/// `first`, then twice as long each time, so that a slow broker is heard, too.
+async fn again<T, F: Future<Output = Result<T, Failed>>>(
+    patience: Duration,
+    first: Duration,
+    mut attempt: impl FnMut(Duration) -> F,
+) -> Result<T> {
+    let (begun, mut wait) = (Instant::now(), first);
+    loop {
+        let left = patience.saturating_sub(begun.elapsed());
+        match attempt(wait.min(left)).await {
+            Ok(done) => return Ok(done),
+            Err(Failed::Refused(error)) => return Err(error),
+            Err(Failed::Unanswered(why)) if left <= wait => bail!(Unreachable(why)),
+            Err(Failed::Unanswered(_)) => wait *= 2,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Says that the store has no leader at the moment, or that its answer was lost.
+fn unanswered(error: &PutError) -> bool {
+    let source = error.source();
+    let source = source.and_then(|source| source.downcast_ref::<PublishError>());
+    source.is_some_and(|error| {
+        let kind = error.kind();
+        kind == PublishErrorKind::TimedOut || kind == PublishErrorKind::StreamNotFound
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The waits of the attempts that nothing answers until `answered` of them were made.
+    async fn waits(patience: u64, answered: usize) -> (Vec<u64>, Result<()>) {
+        let mut waits = Vec::new();
+        let ended = again(Duration::from_secs(patience), STORED, |wait| {
+            waits.push(wait.as_secs());
+            let answers = waits.len() > answered;
+            async move {
+                if answers {
+                    return Ok(());
+                }
+                tokio::time::sleep(wait).await;
+                Err(Failed::Unanswered("no answer".into()))
+            }
+        });
+        let ended = ended.await;
+        (waits, ended)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nothing_answers_is_attempted_again_with_more_time() {
+        let (waits, ended) = waits(60, 3).await;
+        assert_eq!(waits, [2, 4, 8, 16]);
+        ended.expect("answered in the end");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_patience_ends() {
+        let begun = Instant::now();
+        let (waits, ended) = waits(10, 9).await;
+        assert_eq!(waits, [2, 4, 3], "the last has what is left");
+        assert!(ended.is_err_and(|error| error.is::<Unreachable>()));
+        assert_eq!(begun.elapsed().as_secs(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_is_not_attempted_again() {
+        let mut attempts = 0;
+        let patience = Duration::from_secs(60);
+        let ended = again(patience, STORED, |_| {
+            attempts += 1;
+            async { Err::<(), _>(Failed::Refused(anyhow::anyhow!("the entry is too large"))) }
+        });
+        assert!(ended.await.is_err());
+        assert_eq!(attempts, 1);
+    }
+}
