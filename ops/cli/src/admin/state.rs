@@ -91,7 +91,7 @@ enum Failed {
 }
 
 /// Attempts something until it is done or refused, or the patience ends. An attempt is told how long it may wait:
-/// `first`, then twice as long each time, so that a slow broker is heard, too.
+/// `first`, and twice as long after each that waited in vain, so that a slow broker is heard, too.
 async fn again<T, F: Future<Output = Result<T, Failed>>>(
     patience: Duration,
     first: Duration,
@@ -99,12 +99,17 @@ async fn again<T, F: Future<Output = Result<T, Failed>>>(
 ) -> Result<T> {
     let (begun, mut wait) = (Instant::now(), first);
     loop {
-        let left = patience.saturating_sub(begun.elapsed());
-        match attempt(wait.min(left)).await {
+        let before = begun.elapsed();
+        let failed = match attempt(wait.min(patience.saturating_sub(before))).await {
             Ok(done) => return Ok(done),
-            Err(Failed::Refused(error)) => return Err(error),
-            Err(Failed::Unanswered(why)) if left <= wait => bail!(Unreachable(why)),
-            Err(Failed::Unanswered(_)) => wait *= 2,
+            Err(failed) => failed,
+        };
+        match failed {
+            Failed::Refused(error) => return Err(error),
+            Failed::Unanswered(why) if begun.elapsed() >= patience => bail!(Unreachable(why)),
+            // The broker itself may say at once that the store has no leader yet.
+            Failed::Unanswered(_) if begun.elapsed() - before >= wait => wait *= 2,
+            Failed::Unanswered(_) => {}
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -124,17 +129,17 @@ fn unanswered(error: &PutError) -> bool {
 mod tests {
     use super::*;
 
-    /// The waits of the attempts that nothing answers until `answered` of them were made.
-    async fn waits(patience: u64, answered: usize) -> (Vec<u64>, Result<()>) {
+    /// The waits of the attempts that fail until `failing` of them were made, each after `spent` or its wait.
+    async fn waits(patience: u64, failing: usize, spent: Duration) -> (Vec<u64>, Result<()>) {
         let mut waits = Vec::new();
         let ended = again(Duration::from_secs(patience), STORED, |wait| {
             waits.push(wait.as_secs());
-            let answers = waits.len() > answered;
+            let fails = waits.len() <= failing;
             async move {
-                if answers {
+                if !fails {
                     return Ok(());
                 }
-                tokio::time::sleep(wait).await;
+                tokio::time::sleep(wait.min(spent)).await;
                 Err(Failed::Unanswered("no answer".into()))
             }
         });
@@ -144,7 +149,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_nothing_answers_is_attempted_again_with_more_time() {
-        let (waits, ended) = waits(60, 3).await;
+        let (waits, ended) = waits(60, 3, Duration::MAX).await;
         assert_eq!(waits, [2, 4, 8, 16]);
         ended.expect("answered in the end");
     }
@@ -152,10 +157,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_patience_ends() {
         let begun = Instant::now();
-        let (waits, ended) = waits(10, 9).await;
+        let (waits, ended) = waits(10, 9, Duration::MAX).await;
         assert_eq!(waits, [2, 4, 3], "the last has what is left");
         assert!(ended.is_err_and(|error| error.is::<Unreachable>()));
         assert_eq!(begun.elapsed().as_secs(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_that_fail_at_once_end_no_patience() {
+        let (waits, ended) = waits(60, 100, Duration::ZERO).await;
+        assert_eq!((waits.len(), waits[100]), (101, 2));
+        ended.expect("done in the end");
     }
 
     #[tokio::test(start_paused = true)]
