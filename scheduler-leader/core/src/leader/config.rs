@@ -64,7 +64,9 @@ pub struct Config {
     /// Bytes of record not yet acknowledged at most, where the cluster is not set to fewer; above it
     /// inputs go unrecorded and a gap is named.
     pub record_bytes: usize,
-    /// A leader told to leave waits so long for its record.
+    /// A leader told to leave waits so long for workers that are about to leave, to record that they did.
+    pub farewell: Nanos,
+    /// A leader told to leave waits so long for its record, then.
     pub leave: Nanos,
     /// Where the broker is a cluster of servers, what that changes.
     pub cluster_of: Option<Servers>,
@@ -138,6 +140,7 @@ impl Config {
             learn: SECOND,
             record_linger: 20 * MS,
             record_bytes: usize::MAX,
+            farewell: 2 * SECOND,
             leave: 2 * SECOND,
             cluster_of: None,
         }

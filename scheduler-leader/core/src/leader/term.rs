@@ -66,7 +66,9 @@ pub(super) struct Term {
     tenants_at: Nanos,
     tick_at: Option<Nanos>,
     check_at: Nanos,
-    /// It was asked to leave: gone by then.
+    /// It was asked to leave: it hands over by then, once workers that leave are gone.
+    pub(super) farewell: Option<Nanos>,
+    /// It hands over: gone by then.
     pub(super) leaving: Option<Nanos>,
     limits: RecordLimits,
     /// The number of the list of quotas in force, from 1.
@@ -116,6 +118,7 @@ impl Term {
             tenants_at: cx.now,
             tick_at: None,
             check_at: cx.now,
+            farewell: None,
             leaving: None,
             limits: RecordLimits::of(&state.settings),
             quotas: 1,
@@ -283,6 +286,7 @@ impl Term {
         for opening in self.resumed.next(cx.now) {
             self.resume(opening, cx);
         }
+        self.hand_over(cx);
         self.recorder.flush(cx.now, cx.actions);
         let recorded = self.recorder.recorded();
         let (publisher, inbox) = (&self.publisher, &self.inbox);
@@ -349,7 +353,7 @@ impl Term {
     pub(super) fn is_full(&self, now: Nanos) -> bool {
         let old = now >= self.began.saturating_add(self.limits.age);
         let large = self.recorder.bytes() >= self.limits.bytes;
-        (old || large) && self.leaving.is_none() && self.recorder.has_all()
+        (old || large) && self.farewell.is_none() && self.recorder.has_all()
     }
 
     /// The epoch ends, and another of ours begins: what is left of its record is sent.
@@ -449,9 +453,19 @@ impl Term {
         self.apply(Input::Profile(profile.clone()), cx);
     }
 
-    /// Begins to hand over.
+    /// Hands over soon: where a cluster stops, workers have just left, and the record is to say so.
     pub(super) fn leave(&mut self, cx: &mut Context<'_>) {
-        if self.leaving.is_none() {
+        if self.farewell.is_none() {
+            self.farewell = Some(cx.now.saturating_add(cx.config.farewell));
+        }
+    }
+
+    /// Begins to hand over once no worker is about to leave, or the time for that is over.
+    fn hand_over(&mut self, cx: &mut Context<'_>) {
+        let Some(until) = self.farewell.filter(|_| self.leaving.is_none()) else {
+            return;
+        };
+        if cx.now >= until || !self.streams.all().any(|stream| stream.leaves.is_some()) {
             self.recorder.cut_all(cx.actions);
             self.leaving = Some(cx.now.saturating_add(cx.config.leave));
             self.publisher.beat(None, true, cx.actions);
@@ -463,7 +477,7 @@ impl Term {
         let others = [
             self.streams.deadline(),
             self.tick_at,
-            self.leaving,
+            self.leaving.or(self.farewell),
             self.recorder.deadline(),
             self.resumed.deadline(),
             self.learner.deadline().filter(|_| self.learning),

@@ -227,3 +227,49 @@ fn a_worker_that_announced_its_leaving_hears_so_once_that_is_recorded_and_is_not
     ends.push(tail.tail);
     assert_eq!(replayed.digest, bus_schemas::digest(&ends));
 }
+
+/// A world whose leader was told to leave just after a worker had announced the same; with the worker's place.
+fn both_leave() -> (World, usize) {
+    let mut world = opened(1);
+    world.submit(500);
+    world.pass(3_500);
+    let goes = world.opened.as_ref().unwrap().incarnation;
+    let mut workers = world.workers.iter();
+    let index = workers.position(|worker| worker.incarnation == goes);
+    let index = index.unwrap();
+    world.workers[index].leaves = true;
+    world.pass(500);
+    assert!(world.workers[index].noted);
+    world.tell(0, Event::Leave);
+    (world, index)
+}
+
+#[test]
+fn a_leader_that_leaves_records_first_that_a_worker_left() {
+    let (mut world, index) = both_leave();
+    world.pass(500);
+    assert_eq!(world.leading(), Some(0), "it waits for the worker");
+    let gone = world.workers.remove(index);
+    let name = ConnectionName::Worker(gone.incarnation).to_string();
+    world.tell(0, closed(&name));
+    world.pass(100);
+    assert_eq!(world.leading(), None, "it waits no longer");
+    let replayed = world.replay().unwrap();
+    let mut tails = replayed.tails.iter();
+    let tail = tails.find(|tail| tail.incarnation == gone.incarnation);
+    let tail = tail.unwrap();
+    assert_eq!(tail.fate, Fate::Left);
+    assert_eq!(
+        (tail.tail.position, tail.tail.chain),
+        (gone.position, gone.chain)
+    );
+}
+
+#[test]
+fn a_leader_waits_two_seconds_for_a_worker_that_leaves() {
+    let (mut world, _) = both_leave();
+    world.pass(1_900);
+    assert_eq!(world.leading(), Some(0));
+    world.pass(200);
+    assert_eq!(world.leading(), None);
+}

@@ -208,7 +208,10 @@ impl Term {
     /// give it up and come back.
     pub(in crate::leader) fn worker_closed(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
         let starved = cx.lateness.is_starved(cx.now, cx.config.stall);
-        if cx.config.cluster_of.is_some() || (starved && cx.is_listening()) {
+        let stream = self.streams.get(&worker);
+        if self.farewell.is_some() && stream.is_some_and(|stream| stream.leaves.is_some()) {
+            self.lose(worker, cx);
+        } else if cx.config.cluster_of.is_some() || (starved && cx.is_listening()) {
             cx.members.closed(cx.now, worker);
         } else if cx.is_listening() {
             self.lose(worker, cx);
