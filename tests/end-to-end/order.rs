@@ -197,7 +197,9 @@ async fn an_archive_keeps_what_is_cut_off() {
         ended.is_none() && told.lines().count() > 8,
         "{ended:?}: {told}"
     );
-    tool.well(&["order", "export", "--archive", "archive"]);
+    // The leader's word on the workers' chains is waited for longer than a command would: a fifth of this.
+    let patient = ["--set", "command.deadline=60s"];
+    tool.well(&[&["order", "export", "--archive", "archive"][..], &patient].concat());
     let record = &tool.json(&["order", "verify"])[0];
     let whole = &tool.json(&["order", "verify", "archive"])[0];
     assert!(record["anchor"].is_object() && whole["anchor"].is_null());

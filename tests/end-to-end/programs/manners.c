@@ -101,10 +101,12 @@ static int call_many(void) {
 
 /* Is inside one call or another, all the time. */
 static void *busy(void *unused) {
-    CHECK(cuCtxSetCurrent(one.context));
+    /* The program may end meanwhile, also before this thread begins. */
+    int set = cuCtxSetCurrent(one.context);
+    if (set == DEINITIALIZED) return unused;
+    CHECK(set);
     while (!stop) {
         int status = call_many();
-        /* The program may end meanwhile. */
         if (status == DEINITIALIZED) break;
         CHECK(status);
     }
