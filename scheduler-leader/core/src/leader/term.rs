@@ -465,7 +465,7 @@ impl Term {
         let Some(until) = self.farewell.filter(|_| self.leaving.is_none()) else {
             return;
         };
-        if cx.now >= until || !self.streams.all().any(|stream| stream.leaves.is_some()) {
+        if !self.bid_farewell(cx) || cx.now >= until {
             self.recorder.cut_all(cx.actions);
             self.leaving = Some(cx.now.saturating_add(cx.config.leave));
             self.publisher.beat(None, true, cx.actions);

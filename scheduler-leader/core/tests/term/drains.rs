@@ -7,6 +7,7 @@ use bus_schemas::{
 use scheduler_leader_core::replay::Fate;
 use scheduler_leader_core::{Event, Placement, StateSnapshot};
 
+use crate::worker::Worker;
 use crate::world::{World, closed, opened, tenant};
 
 impl World {
@@ -228,8 +229,8 @@ fn a_worker_that_announced_its_leaving_hears_so_once_that_is_recorded_and_is_not
     assert_eq!(replayed.digest, bus_schemas::digest(&ends));
 }
 
-/// A world whose leader was told to leave just after a worker had announced the same; with the worker's place.
-fn both_leave() -> (World, usize) {
+/// A world in which a worker has announced that it leaves, and its leader has noted that; with the worker's place.
+fn a_worker_leaves() -> (World, usize) {
     let mut world = opened(1);
     world.submit(500);
     world.pass(3_500);
@@ -240,18 +241,11 @@ fn both_leave() -> (World, usize) {
     world.workers[index].leaves = true;
     world.pass(500);
     assert!(world.workers[index].noted);
-    world.tell(0, Event::Leave);
     (world, index)
 }
 
-#[test]
-fn a_leader_that_leaves_records_first_that_a_worker_left() {
-    let (mut world, index) = both_leave();
-    world.pass(500);
-    assert_eq!(world.leading(), Some(0), "it waits for the worker");
-    let gone = world.workers.remove(index);
-    let name = ConnectionName::Worker(gone.incarnation).to_string();
-    world.tell(0, closed(&name));
+/// The leader hands over at once, and the record says that a worker left with all that it accepted.
+fn hands_over_and_says_that_it_left(mut world: World, gone: &Worker) {
     world.pass(100);
     assert_eq!(world.leading(), None, "it waits no longer");
     let replayed = world.replay().unwrap();
@@ -266,8 +260,35 @@ fn a_leader_that_leaves_records_first_that_a_worker_left() {
 }
 
 #[test]
+fn a_leader_that_leaves_records_first_that_a_worker_left() {
+    let (mut world, index) = a_worker_leaves();
+    world.tell(0, Event::Leave);
+    world.pass(500);
+    assert_eq!(world.leading(), Some(0), "it waits for the worker");
+    let gone = world.workers.remove(index);
+    let name = ConnectionName::Worker(gone.incarnation).to_string();
+    world.tell(0, closed(&name));
+    hands_over_and_says_that_it_left(world, &gone);
+}
+
+#[test]
+fn a_leader_that_leaves_does_not_wait_for_a_worker_whose_connection_was_closed() {
+    let (mut world, index) = a_worker_leaves();
+    let gone = world.workers.remove(index);
+    // So late that a worker might have given up its connection.
+    world.pass(1_000);
+    let name = ConnectionName::Worker(gone.incarnation).to_string();
+    world.tell(0, closed(&name));
+    world.pass(500);
+    assert!(world.stored.placement.lost.is_empty(), "it may come back");
+    world.tell(0, Event::Leave);
+    hands_over_and_says_that_it_left(world, &gone);
+}
+
+#[test]
 fn a_leader_waits_two_seconds_for_a_worker_that_leaves() {
-    let (mut world, _) = both_leave();
+    let (mut world, _) = a_worker_leaves();
+    world.tell(0, Event::Leave);
     world.pass(1_900);
     assert_eq!(world.leading(), Some(0));
     world.pass(200);

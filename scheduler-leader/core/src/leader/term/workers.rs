@@ -208,10 +208,7 @@ impl Term {
     /// give it up and come back.
     pub(in crate::leader) fn worker_closed(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
         let starved = cx.lateness.is_starved(cx.now, cx.config.stall);
-        let stream = self.streams.get(&worker);
-        if self.farewell.is_some() && stream.is_some_and(|stream| stream.leaves.is_some()) {
-            self.lose(worker, cx);
-        } else if cx.config.cluster_of.is_some() || (starved && cx.is_listening()) {
+        if cx.config.cluster_of.is_some() || (starved && cx.is_listening()) {
             cx.members.closed(cx.now, worker);
         } else if cx.is_listening() {
             self.lose(worker, cx);
@@ -250,6 +247,20 @@ impl Term {
             absent.extend(self.replaced(since, cx));
         }
         absent
+    }
+
+    /// Of the workers that announced that they leave, those whose connections were closed have left. Gives whether
+    /// others are about to.
+    pub(super) fn bid_farewell(&mut self, cx: &mut Context<'_>) -> bool {
+        let servers = cx.config.cluster_of.as_ref();
+        let on_the_way = servers.map_or(cx.config.worker_back, |servers| servers.on_the_way);
+        for worker in cx.members.gone(cx.now, on_the_way, |_| 0) {
+            let stream = self.streams.get(&worker);
+            if stream.is_some_and(|stream| stream.leaves.is_some()) {
+                self.lose(worker, cx);
+            }
+        }
+        self.streams.all().any(|stream| stream.leaves.is_some())
     }
 
     /// Workers that were not heard after that while a later start of theirs was: a device has one worker.
