@@ -5,8 +5,10 @@ mod peer;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bus_schemas::Code;
+use bus_schemas::subject::{Subjects, ToLeader};
+use bus_schemas::{Code, Failure, OpenAnswer, encode};
 use client_agent::{Client, Error, Settings, SpanId, TraceContext, TraceId};
+use futures_util::StreamExt as _;
 use peer::Cluster;
 
 const EMPTY: &[u8] = include_bytes!("../../tests/kernels/empty.ptx");
@@ -367,6 +369,51 @@ fn without_a_broker_a_login_or_a_leader_the_reason_is_told() {
     assert_eq!(client.open().unwrap_err().code(), Code::NoLeader);
     let bad = Settings::new(broker.url(), "test", "A.b");
     assert_eq!(Client::connect(bad).unwrap_err().code(), Code::BadSettings);
+}
+
+#[test]
+fn a_leader_that_is_late_is_waited_for_longer_than_none() {
+    let broker = test_cluster::TestBroker::start();
+    let login = &broker.credentials().tenant("a").unwrap().login;
+    let mut settings =
+        Settings::new(broker.url(), "test", "a").with_login(&login.user, &login.password);
+    settings.patience = Duration::from_secs(1);
+    let client = Client::connect(settings).unwrap();
+    let cluster = broker.credentials().cluster_user.clone().unwrap();
+    let (hears, heard) = std::sync::mpsc::channel();
+    let url = broker.url().to_owned();
+    // A leader that hears for two patiences, and then refuses.
+    let leader = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async move {
+            let options =
+                async_nats::ConnectOptions::with_user_and_password(cluster.user, cluster.password);
+            let bus = options.connect(url).await.unwrap();
+            let subjects = Subjects::new(&"test".parse().unwrap());
+            let subject = subjects.to_leader(&"a".parse().unwrap(), ToLeader::Open);
+            let mut asked = bus.subscribe(subject).await.unwrap();
+            bus.flush().await.unwrap();
+            hears.send(()).unwrap();
+            let begun = Instant::now();
+            while let Some(request) = asked.next().await {
+                if begun.elapsed() > Duration::from_secs(2) {
+                    let failure = Failure::new(Code::BadSettings, "late, and not dead");
+                    let answer = OpenAnswer::refusal(failure);
+                    bus.publish(request.reply.unwrap(), encode(&answer).into())
+                        .await
+                        .unwrap();
+                    bus.flush().await.unwrap();
+                    break;
+                }
+            }
+        });
+    });
+    heard.recv().unwrap();
+    assert_eq!(client.open().unwrap_err().code(), Code::BadSettings);
+    leader.join().unwrap();
 }
 
 #[test]

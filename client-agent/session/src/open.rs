@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use async_nats::{Client, Request, Subscriber};
+use async_nats::{Client, Request, RequestErrorKind, Subscriber};
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{
     Code, Failure, OpenAnswer, OpenRequest, Opened, Tenant, WIRE_VERSION, decode, encode,
@@ -18,6 +18,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The same where the leader knows of no place: it comes with a worker, or when others go.
 const NO_PLACE: Duration = Duration::from_millis(100);
 
+/// How many times its patience an opening lasts where a leader hears the question and does not answer: on a starved
+/// machine it answers late, and where it died, another takes over.
+const LATE: u32 = 4;
+
 /// Who asks for a session, and how long.
 #[derive(Debug, Clone)]
 pub struct Opening {
@@ -29,7 +33,7 @@ pub struct Opening {
     pub nonce: u64,
     /// Devices, each on another worker: all or none.
     pub devices: u32,
-    /// How long to ask.
+    /// How long to ask; four times as long where a leader hears the question and is late.
     pub patience: Duration,
 }
 
@@ -73,27 +77,34 @@ async fn ask(
     request: Vec<u8>,
     patience: Duration,
 ) -> Result<Vec<Opened>, ClientError> {
-    let deadline = Instant::now() + patience;
+    let begun = Instant::now();
+    let (mut deadline, latest) = (begun + patience, begun + LATE * patience);
     let mut last = Failure::new(Code::NoLeader, "no leader answered");
     while Instant::now() < deadline {
-        let request = Request::new().payload(request.clone().into()).timeout(Some(
-            ASK.min(deadline.saturating_duration_since(Instant::now())),
-        ));
-        if let Ok(message) = client.send_request(subject.clone(), request).await {
-            let answer: OpenAnswer = match decode(&message.payload) {
-                Ok(answer) => answer,
-                Err(error) => return Err(ClientError::Refused(error.into())),
-            };
-            if answer.opened.is_some() {
-                return check(answer.devices());
+        let wait = ASK.min(deadline.saturating_duration_since(Instant::now()));
+        let request = Request::new().payload(request.clone().into());
+        let answer = client.send_request(subject.clone(), request.timeout(Some(wait)));
+        match answer.await {
+            Ok(message) => {
+                let answer: OpenAnswer = match decode(&message.payload) {
+                    Ok(answer) => answer,
+                    Err(error) => return Err(ClientError::Refused(error.into())),
+                };
+                if answer.opened.is_some() {
+                    return check(answer.devices());
+                }
+                let empty = || Failure::new(Code::Malformed, "an empty answer");
+                last = answer.failure.unwrap_or_else(empty);
+                // There may be a place soon, as in a cluster that is starting; anything else is the
+                // answer.
+                if last.code != Code::NoLeader && !last.code.is_placement() {
+                    return Err(ClientError::Refused(last));
+                }
             }
-            let empty = || Failure::new(Code::Malformed, "an empty answer");
-            last = answer.failure.unwrap_or_else(empty);
-            // There may be a place soon, as in a cluster that is starting; anything else is the
-            // answer.
-            if last.code != Code::NoLeader && !last.code.is_placement() {
-                return Err(ClientError::Refused(last));
+            Err(error) if error.kind() == RequestErrorKind::TimedOut => {
+                deadline = latest.min(Instant::now() + patience);
             }
+            Err(_) => {}
         }
         let pause = if last.code.is_placement() {
             NO_PLACE
