@@ -32,7 +32,8 @@ impl Administrator {
         self.bucket().await
     }
 
-    /// Asked for again until the patience ends: servers that choose a leader drop what they are asked without a word.
+    /// Opens the bucket. Servers that choose a leader drop requests without a word, so it asks again until the patience
+    /// ends.
     pub(crate) async fn bucket(&self) -> Result<Store> {
         let ask = |wait| {
             let mut jetstream = self.jetstream();
