@@ -4,7 +4,7 @@ use bus_schemas::{DoneReport, Failure, GpuPosition, Grant, GrantKind, Outcome, S
 
 use super::lanes::Lane;
 use super::pending::{Begun, Ending};
-use super::session::{Phase, Session};
+use super::session::Phase;
 use super::{Action, CompletedEvent, Sequencer, Settled};
 use crate::Nanos;
 
@@ -185,9 +185,13 @@ impl Sequencer {
         self.close_if_idle(session, actions);
     }
 
-    fn close_if_idle(&mut self, session: SessionId, actions: &mut Vec<Action>) {
-        let idle = |entry: &Session| entry.running == 0 && matches!(entry.phase, Phase::Closing(_));
-        if self.sessions.get(&session).is_some_and(|entry| idle(entry)) {
+    /// Tells the device, once, to close a session that is closing and of which nothing runs.
+    pub(super) fn close_if_idle(&mut self, session: SessionId, actions: &mut Vec<Action>) {
+        if let Some(entry) = self.sessions.get_mut(&session)
+            && let Phase::Closing(position) = entry.phase
+            && entry.running == 0
+        {
+            entry.phase = Phase::Leaving(position);
             actions.push(Action::Close { session });
         }
     }
@@ -196,12 +200,9 @@ impl Sequencer {
         let Some(entry) = self.sessions.get_mut(&session) else {
             return;
         };
-        let Phase::Closing(position) = entry.phase else {
+        let Phase::Leaving(position) = entry.phase else {
             return;
         };
-        if entry.running > 0 {
-            return;
-        }
         entry.phase = Phase::Closed(now);
         self.closed.push_back((now, session));
         self.settle(now, position, Ending::plain(0, Outcome::Ran), actions);

@@ -334,11 +334,7 @@ impl Sequencer {
                 // Its transfers are nobody's any more: their bytes go now, not when its results are had.
                 let (session, through) = (session.id, OpNumber::MAX);
                 actions.push(Action::Forget { session, through });
-                let entry = self.sessions.get(&grant.session);
-                if entry.is_some_and(|entry| entry.running == 0) {
-                    let session = grant.session;
-                    actions.push(Action::Close { session });
-                }
+                self.close_if_idle(session, actions);
             }
             GrantKind::Run => self.start(position, grant, Some(grant.declared), actions),
             GrantKind::Return => {

@@ -18,8 +18,10 @@ use crate::Nanos;
 pub(super) enum Phase {
     /// Its open grant is accepted; its close grant has not begun.
     Open,
-    /// Its close grant has begun; it waits for what runs, then for the device.
+    /// Its close grant has begun; it waits for what runs.
     Closing(GpuPosition),
+    /// Nothing of it runs, and the device was told to close it.
+    Leaving(GpuPosition),
     /// The device has closed it; its results are kept for a while.
     Closed(Nanos),
 }

@@ -102,6 +102,22 @@ fn a_close_waits_for_what_runs_and_its_results_wait_for_the_client() {
 }
 
 #[test]
+fn a_device_is_told_once_to_close_a_session_whose_memory_returns_late() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    let close = Action::Close { session: id(1) };
+    bench.order(&[grant(GrantKind::Return, 1, 0, 0)]);
+    let actions = bench.order(&[grant(GrantKind::Close, 1, 0, 0)]);
+    assert!(!actions.contains(&close));
+    let returned = Event::Returned { session: id(1) };
+    assert!(bench.tell(returned).contains(&close));
+    let returned = Event::Returned { session: id(1) };
+    assert!(!bench.tell(returned).contains(&close));
+    let actions = bench.tell(Event::Closed { session: id(1) });
+    assert_eq!(outcomes(&actions), [(3, Outcome::Ran)]);
+}
+
+#[test]
 fn a_session_whose_results_nobody_takes_stalls_alone_and_fails_in_the_end() {
     let mut bench = Bench::new();
     bench.open(1);
