@@ -209,6 +209,13 @@ pub enum Input {
     Tick,
 }
 
+impl Input {
+    /// Whether a worker hands over what it has accepted: it is sealed.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        matches!(self, Self::WorkerSealed { .. } | Self::WorkerTail { .. })
+    }
+}
+
 fn one() -> u32 {
     1
 }

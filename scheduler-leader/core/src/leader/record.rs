@@ -85,6 +85,33 @@ struct Sent {
     bytes: usize,
 }
 
+/// Bytes of what workers hand over when they are sealed.
+///
+/// A tail may be larger than the buffer and than an epoch. It must end neither: the next term would
+/// begin with the same tail.
+#[derive(Debug, Default)]
+struct HandedOver {
+    /// Of those inputs that are not recorded: number and bytes.
+    waiting: VecDeque<(InputNumber, usize)>,
+    unrecorded: usize,
+    all: u64,
+}
+
+impl HandedOver {
+    fn push(&mut self, input: InputNumber, bytes: usize) {
+        self.waiting.push_back((input, bytes));
+        self.unrecorded += bytes;
+        self.all += bytes as u64;
+    }
+
+    fn recorded(&mut self, through: InputNumber) {
+        let is_recorded = |waiting: &mut (InputNumber, usize)| waiting.0 <= through;
+        while let Some((_, bytes)) = self.waiting.pop_front_if(is_recorded) {
+            self.unrecorded -= bytes;
+        }
+    }
+}
+
 /// One epoch's record as it is written.
 #[derive(Debug)]
 pub(super) struct Recorder {
@@ -106,6 +133,7 @@ pub(super) struct Recorder {
     recorded: InputNumber,
     /// Bytes of all blocks.
     written: u64,
+    handed_over: HandedOver,
     gap: Unrecorded,
 }
 
@@ -136,6 +164,7 @@ impl Recorder {
             unacknowledged: 0,
             recorded: 0,
             written: 0,
+            handed_over: HandedOver::default(),
             gap: Unrecorded::None,
         }
     }
@@ -146,7 +175,7 @@ impl Recorder {
     }
 
     /// Takes the next input in. Whether it is the first of those that go unrecorded, because more
-    /// than `most` bytes wait to be acknowledged.
+    /// than `most` bytes wait to be acknowledged beside what workers handed over.
     pub(super) fn push(
         &mut self,
         now: Nanos,
@@ -158,7 +187,9 @@ impl Recorder {
             self.last += 1;
             return false;
         }
-        if self.unacknowledged + self.buffered() > most.min(config.record_bytes) {
+        let waiting = self.unacknowledged + self.buffered();
+        let waiting = waiting.saturating_sub(self.handed_over.unrecorded);
+        if waiting > most.min(config.record_bytes) {
             self.cut_all(actions);
             self.gap = Unrecorded::Since;
             self.last += 1;
@@ -180,6 +211,10 @@ impl Recorder {
                 .for_each(|(at, byte)| *at = byte);
         } else {
             self.buffer.truncate(start);
+        }
+        if input.is_handed_over() {
+            let bytes = self.buffer.len() - start;
+            self.handed_over.push(self.last + 1, bytes);
         }
         // The inputs before this one are whole with what is cut here, this one with what is left.
         while self.buffered() + coming > STREAM_BYTES {
@@ -269,6 +304,7 @@ impl Recorder {
             self.unacknowledged -= sent.bytes;
             self.sent.pop_front();
         }
+        self.handed_over.recorded(self.recorded);
         self.recorded > before
     }
 
@@ -291,9 +327,10 @@ impl Recorder {
         self.gap == Unrecorded::Named && self.is_whole()
     }
 
-    /// Bytes of the epoch's inputs so far.
+    /// Bytes of the epoch's inputs so far, without what workers handed over.
     pub(super) fn bytes(&self) -> u64 {
-        self.written + self.buffered() as u64
+        let all = self.written + self.buffered() as u64;
+        all.saturating_sub(self.handed_over.all)
     }
 
     /// Bytes that wait to be cut.

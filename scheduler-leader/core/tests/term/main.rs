@@ -357,6 +357,33 @@ fn a_large_or_old_epoch_is_followed_by_another_of_the_same_leader_at_once() {
 }
 
 #[test]
+fn what_workers_hand_over_neither_fills_the_buffer_nor_ends_the_epoch() {
+    for by_size in [false, true] {
+        let mut world = opened(2);
+        world.acknowledge = false;
+        for _ in 0..60 {
+            world.submit(300);
+            world.pass(20);
+        }
+        let handed: usize = world.workers.iter().map(|worker| worker.tail.len()).sum();
+        assert!(handed > 100, "{handed} grants of which no worker knows");
+        world.acknowledge = true;
+        world.kill_leader(0);
+        world.settings(|settings| match by_size {
+            true => settings.record_max_bytes = 8 * 6_000,
+            false => settings.record_buffer = 4_000,
+        });
+        world.pass(2_000);
+        assert!(world.leading().is_some());
+        assert_eq!(world.terms, [], "by size {by_size}");
+        world.submit(100);
+        world.pass(100);
+        let replayed = world.replay().unwrap();
+        assert_eq!((replayed.gaps, replayed.skipped), (0, 0));
+    }
+}
+
+#[test]
 fn while_nothing_is_acknowledged_blocks_wait_until_they_are_full() {
     let mut world = opened(1);
     let before = world.blocks.len();
