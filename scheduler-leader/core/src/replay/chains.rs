@@ -179,11 +179,13 @@ impl Chains {
         {
             self.adopted += worker.advance_ended(incarnation, &self.names);
             worker.positions.retain(|row| row.end.is_none());
-            // Whose a session was is asked until the chain has gone on over its close.
-            let tail = worker.tail.position;
+            // Whose a session was is asked until the chain has gone on over its close, and over what
+            // was granted before its leader knew of that: the session's return.
+            let (tail, proposed) = (worker.tail.position, &worker.proposed);
             let names = &mut self.names;
             worker.closed.retain(|(position, session)| {
-                let waits = *position > tail;
+                let of = |it: &Proposed| it.grant.session == *session;
+                let waits = *position > tail || proposed.values().any(of);
                 if !waits {
                     names.remove(session);
                 }

@@ -218,6 +218,33 @@ fn a_session_that_came_and_went_with_the_record_is_adopted_by_name() {
 }
 
 #[test]
+fn a_return_that_ends_behind_its_sessions_close_is_told_and_passed() {
+    let mut chains = granted();
+    chains.forgets = true;
+    let grants = [GrantKind::Close, GrantKind::Return];
+    for (position, kind) in (3..).zip(grants) {
+        let proposed = Proposed::new(grant(kind, 0, 0), None);
+        chains.grant(WORKER, position, proposed, None);
+    }
+    let ended = |position, outcome| DoneReport {
+        position,
+        outcome,
+        ..closed(0, 0)
+    };
+    let outcomes = [Outcome::Ran, Outcome::Ran, Outcome::Ran, Outcome::Gone];
+    for (position, outcome) in (1..).zip(outcomes) {
+        let report = ended(position, outcome);
+        let row = chains.end(WORKER, &report, &Launches::default());
+        assert_eq!(
+            row.and_then(|row| row.end).map(|end| end.outcome),
+            Some(outcome)
+        );
+    }
+    assert_eq!(chains.tails()[0].tail.position, 4);
+    assert_eq!(chains.kept(), 0, "nor is its name kept");
+}
+
+#[test]
 fn what_no_tail_names_is_a_hole() {
     let (mut chains, answer) = sealed(4, false);
     chains
