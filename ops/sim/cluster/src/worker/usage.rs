@@ -51,6 +51,8 @@ impl<D: SimDevice> WorkerNode<D> {
     /// A session has left the device.
     pub(super) fn vacate(&mut self, io: &mut Io, session: SessionId) {
         let answer = self.resources.close(io.now, session);
+        // Nothing is left of it to be moved.
+        self.moves.moves.retain(|it| it.session != session);
         let fact = WorkerFact::Held {
             session,
             most: 0,

@@ -1,5 +1,5 @@
 //! The record as leaders write it: what they keep that is not recorded is bounded by
-//! `record.buffer`, and nothing goes unrecorded while there is room.
+//! `record.buffer` beside what workers hand over, and nothing goes unrecorded while there is room.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,6 +24,8 @@ struct TermState {
     most: u64,
     /// Bytes of the last block.
     last: u64,
+    /// Bytes that workers handed over when they were sealed: kept beside the buffer.
+    handed_over: u64,
 }
 
 /// What leaders keep, and when they granted what.
@@ -60,6 +62,14 @@ impl Keeping {
     ) -> CheckResult {
         let buffer = self.buffer;
         let term = self.terms.entry((leader, epoch)).or_default();
+        if number == 1 {
+            // A store that has forgotten the lease gives an epoch out again.
+            let handed_over = term.handed_over;
+            *term = TermState {
+                handed_over,
+                ..TermState::default()
+            };
+        }
         if gap {
             self.gaps += 1;
             if term.most <= buffer {
@@ -75,7 +85,7 @@ impl Keeping {
         let heads = HEAD * term.kept.len() as u64;
         // One large input takes several blocks, all but the last of them full.
         let begins = term.last + HEAD < limits::RECORD_BLOCK_BYTES as u64;
-        if begins && term.bytes > buffer + heads {
+        if begins && term.bytes > buffer + heads + term.handed_over {
             let kept = term.bytes;
             let what = format!(
                 "the leader of epoch {epoch} goes on with block {number} while it keeps {kept} \
@@ -88,6 +98,12 @@ impl Keeping {
         term.bytes += bytes;
         term.most = term.most.max(term.bytes);
         Ok(())
+    }
+
+    /// A leader hears what a worker accepted, of so many bytes.
+    pub(crate) fn handed_over(&mut self, leader: NodeId, epoch: Epoch, bytes: u64) {
+        let term = self.terms.entry((leader, epoch)).or_default();
+        term.handed_over += bytes;
     }
 
     /// The store acknowledged a leader's block.

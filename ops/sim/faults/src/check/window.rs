@@ -1,14 +1,17 @@
 //! I6 and I7, as a leader could know them: from what it published and what reached it.
 
+mod queue;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
     ClusterSettings, Done, Epoch, GpuPosition, Grant, GrantBatch, GrantKind, Incarnation, Intent,
-    LeaderId, OpNumber, Outcome, SealAnswer, SessionId, Tenant, TenantSettings,
+    LeaderId, Outcome, SealAnswer, SessionId, Tenant, TenantSettings, WorkerBeat,
 };
 
 use super::targets::Above;
 use super::{CheckResult, Violation};
+use queue::Queue;
 use sim_cluster::Nanos;
 use sim_cluster::NodeId;
 
@@ -28,22 +31,6 @@ impl WorkerView {
         let counted = counted.filter(|(of, _, _)| *of <= priority);
         counted.map(|(_, cost, _)| cost).sum()
     }
-}
-
-/// One session's queue, as one term knows it.
-#[derive(Debug)]
-struct Queue {
-    tenant: Tenant,
-    incarnation: Incarnation,
-    priority: u8,
-    queued: OpNumber,
-    granted: OpNumber,
-    // Intents above a gap: first op, ops.
-    ahead: BTreeMap<OpNumber, u64>,
-    // The position of its standing grant, where that is not known to be closed.
-    stands: Option<GpuPosition>,
-    // Something came between (a void, a close): its eligibility is not known here.
-    unclear: bool,
 }
 
 /// Service that two backlogged tenants of one worker got since both were.
@@ -127,7 +114,10 @@ impl Windows {
         };
         if let Some(worker) = term.workers.get_mut(&incarnation) {
             for report in done.reports.iter() {
-                let queue = term.queues.get_mut(&report.session);
+                let mut queue = term.queues.get_mut(&report.session);
+                if let Some(queue) = &mut queue {
+                    queue.residency.reported(report.position, report.outcome);
+                }
                 match report.outcome {
                     Outcome::Part => continue,
                     Outcome::Closed => {
@@ -170,6 +160,22 @@ impl Windows {
             {
                 let (first, count) = entry.remove_entry();
                 queue.queued = queue.queued.max(first + count - 1);
+            }
+        }
+    }
+
+    /// A leader hears which sessions of a worker hold memory that does not fit together.
+    pub(crate) fn resides(&mut self, leader: NodeId, incarnation: Incarnation, beat: &WorkerBeat) {
+        let Some(residency) = &beat.residency else {
+            return;
+        };
+        let Some(term) = self.current(leader) else {
+            return;
+        };
+        let listed: BTreeSet<SessionId> = residency.sessions.iter().map(|it| it.session).collect();
+        for (session, queue) in &mut term.queues {
+            if queue.incarnation == incarnation {
+                queue.residency.named(listed.contains(session));
             }
         }
     }
@@ -242,8 +248,10 @@ impl Windows {
             if let Some(queue) = term.queues.get_mut(&grant.session) {
                 queue.granted = queue.granted.max(grant.last);
                 queue.unclear |= grant.kind == GrantKind::Close;
-                if grant.kind == GrantKind::Standing {
-                    queue.stands = Some(position);
+                match grant.kind {
+                    GrantKind::Standing => queue.stands = Some(position),
+                    GrantKind::Return => queue.residency.returns = Some(position),
+                    _ => {}
                 }
             }
         }
@@ -276,25 +284,6 @@ fn is_filtered(tenants: &BTreeMap<Tenant, TenantSettings>, tenant: &Tenant) -> b
     };
     let above = |other: &TenantSettings| other.slo_ns > 0 && other.priority < settings.priority;
     settings.cap > 0 || tenants.values().any(above)
-}
-
-impl Queue {
-    fn new(tenant: Tenant, incarnation: Incarnation, queued: OpNumber) -> Self {
-        Self {
-            tenant,
-            incarnation,
-            priority: 0,
-            queued,
-            granted: queued,
-            ahead: BTreeMap::new(),
-            stands: None,
-            unclear: false,
-        }
-    }
-
-    fn waits(&self) -> bool {
-        !self.unclear && self.stands.is_none() && self.queued > self.granted
-    }
 }
 
 impl TermState {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use bus_schemas::subject::{Admin, LeaderSubject, Subjects, ToLeader, WorkerSubject};
 use bus_schemas::{
     CloseRequest, ClusterSettings, Done, Drain, Epoch, GrantBatch, Incarnation, LeaderBeat, Leave,
-    Lost, SealReply, SessionId, Status, Tenant, TenantSettings, Usage, decode,
+    Lost, SealReply, SessionId, Status, Tenant, TenantSettings, Usage, WorkerBeat, decode,
 };
 
 use crate::administrator::inbox;
@@ -192,6 +192,14 @@ impl Watch {
                 let there = self.workers.values().any(|it| *it == lost.incarnation);
                 self.steady.lost(lost.incarnation, there)?;
             }
+        } else if let Some(WorkerSubject::Leave) = to_worker {
+            if let (Some(incarnation), Ok(leave)) =
+                (target(subject), decode::<Leave>(&packet.bytes))
+                && leave.noted
+            {
+                // It leaves by itself, and sessions that it has still are told that it is gone.
+                self.places.lost(incarnation);
+            }
         } else if subject == self.asks {
             if let Ok(status) = decode::<Status>(&packet.bytes) {
                 self.drains.said(now, from, &status)?;
@@ -269,9 +277,16 @@ impl Watch {
                 .and_then(|name| name.parse().ok());
             if let Some(incarnation) = incarnation
                 && let Ok(reply) = decode::<SealReply>(&packet.bytes)
-                && let Some(answer) = reply.sealed
             {
-                self.windows.sealed(to, incarnation, &answer);
+                let sealed = reply.sealed.as_ref().map(|answer| answer.epoch);
+                let epoch = sealed.or(reply.page.as_ref().map(|page| page.epoch));
+                if let Some(epoch) = epoch {
+                    let bytes = packet.bytes.len() as u64;
+                    self.keeping.handed_over(to, epoch, bytes);
+                }
+                if let Some(answer) = &reply.sealed {
+                    self.windows.sealed(to, incarnation, answer);
+                }
             }
             return Ok(());
         }
@@ -279,6 +294,11 @@ impl Watch {
             Some(LeaderSubject::Done(incarnation)) => {
                 if let Ok(done) = decode::<Done<'_>>(&packet.bytes) {
                     self.windows.done(to, incarnation, &done);
+                }
+            }
+            Some(LeaderSubject::WorkerBeat(incarnation)) => {
+                if let Ok(beat) = decode::<WorkerBeat>(&packet.bytes) {
+                    self.windows.resides(to, incarnation, &beat);
                 }
             }
             Some(LeaderSubject::Tenant(tenant, ToLeader::Intent(session))) => {

@@ -1,0 +1,75 @@
+//! One session's queue, as one term knows it, and whether it is known to wait for the device.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{GpuPosition, Incarnation, OpNumber, Outcome, Tenant};
+
+/// One session's queue, as one term knows it.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) tenant: Tenant,
+    pub(super) incarnation: Incarnation,
+    pub(super) priority: u8,
+    pub(super) queued: OpNumber,
+    pub(super) granted: OpNumber,
+    // Intents above a gap: first op, ops.
+    pub(super) ahead: BTreeMap<OpNumber, u64>,
+    // The position of its standing grant, where that is not known to be closed.
+    pub(super) stands: Option<GpuPosition>,
+    pub(super) residency: Residency,
+    // Something came between (a void, a close): its eligibility is not known here.
+    pub(super) unclear: bool,
+}
+
+/// One session's place among those whose memory does not fit together.
+///
+/// A leader decides which of them is in memory and publishes only returns, so eligibility of a
+/// session that is or was among them is not known here.
+#[derive(Debug, Default)]
+pub(super) struct Residency {
+    // The worker's last word names it.
+    listed: bool,
+    // It was named, and has not returned since it was named last.
+    away: bool,
+    // Its return, where that is granted and not reported.
+    pub(super) returns: Option<GpuPosition>,
+}
+
+impl Residency {
+    fn is_known(&self) -> bool {
+        !self.listed && !self.away
+    }
+
+    pub(super) fn named(&mut self, listed: bool) {
+        self.away |= self.listed || listed;
+        self.listed = listed;
+    }
+
+    pub(super) fn reported(&mut self, position: GpuPosition, outcome: Outcome) {
+        if self.returns == Some(position) {
+            self.returns = None;
+            self.away &= outcome != Outcome::Ran;
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn new(tenant: Tenant, incarnation: Incarnation, queued: OpNumber) -> Self {
+        Self {
+            tenant,
+            incarnation,
+            priority: 0,
+            queued,
+            granted: queued,
+            ahead: BTreeMap::new(),
+            stands: None,
+            residency: Residency::default(),
+            unclear: false,
+        }
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        let is_known = !self.unclear && self.residency.is_known();
+        is_known && self.stands.is_none() && self.queued > self.granted
+    }
+}
