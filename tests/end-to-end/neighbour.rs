@@ -291,6 +291,7 @@ async fn a_flood_of_signs_of_life_leaves_no_memory_behind_at_the_leader() {
             .map(|session| SessionId(number << 40 | session))
             .collect(),
         workers: Vec::new(),
+        gpus: Vec::new(),
     };
     for number in 1..=40 {
         let to = subjects.to_leader(&tenant, ToLeader::Alive);

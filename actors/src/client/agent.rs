@@ -13,8 +13,7 @@ use async_nats::{Client, Message as BusMessage};
 use bus::{BusSettings, ConnectionChange, random_id};
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{
-    Alive, Code, Epoch, LeaderBeat, LeaderId, Opened, SessionId, Tenant, WIRE_VERSION, decode,
-    encode,
+    Alive, Code, Epoch, LeaderBeat, LeaderId, Opened, SessionId, Tenant, decode, encode,
 };
 use client_session::{
     ClientError, Driver, Opening, SessionChannel, block_until, open, refused, serve,
@@ -215,20 +214,12 @@ impl AgentActor {
 
     fn live(&self, context: &mut Context<Self>) {
         let channels = locked(&self.parts.channels);
-        let living = channels.iter();
-        let (sessions, workers): (Vec<_>, Vec<_>) = living
-            .map(|(session, channel)| (*session, channel.opened().incarnation))
-            .unzip();
+        let opened = channels.values().map(|channel| channel.opened());
+        let alive = Alive::of(&self.parts.connection, opened);
         drop(channels);
-        if sessions.is_empty() {
+        if alive.sessions.is_empty() {
             return;
         }
-        let alive = Alive {
-            v: WIRE_VERSION,
-            connection: self.parts.connection.clone(),
-            sessions,
-            workers,
-        };
         let subject = self
             .parts
             .subjects

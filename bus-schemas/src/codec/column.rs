@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::address::Window;
-use crate::id::{Incarnation, SessionId, Tenant};
+use crate::id::{GpuId, Incarnation, SessionId, Tenant};
 
 /// A row of a column: plain data of `SIZE` bytes.
 pub trait Row: Sized {
@@ -186,6 +186,19 @@ impl Row for Incarnation {
 
     fn read(bytes: &[u8]) -> Option<Self> {
         Fields(bytes).u64().map(Self)
+    }
+}
+
+/// One device.
+impl Row for GpuId {
+    const SIZE: usize = 4;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        Fields(bytes).u32()
     }
 }
 

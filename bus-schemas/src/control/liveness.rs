@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::codec::decode_budget::{rows, text};
-use crate::codec::message::Message;
+use crate::codec::message::{Message, WIRE_VERSION};
+use crate::control::opening::Opened;
 use crate::control::placement::{HeldImages, Weights};
 use crate::control::properties::DeviceProperties;
 use crate::control::residency::Residency;
@@ -56,6 +57,29 @@ pub struct Alive {
     /// Empty where it is not said.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Incarnation>,
+    /// The device of each, in the same order: a leader that hears a later start of it knows that a worker that
+    /// it never met is gone. Empty where it is not said.
+    #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuId>,
+}
+
+impl Alive {
+    /// The sessions of a client on a connection of this name.
+    pub fn of<'a>(connection: &str, opened: impl IntoIterator<Item = &'a Opened>) -> Self {
+        let mut alive = Self {
+            v: WIRE_VERSION,
+            connection: connection.to_owned(),
+            sessions: Vec::new(),
+            workers: Vec::new(),
+            gpus: Vec::new(),
+        };
+        for opened in opened {
+            alive.sessions.push(opened.session);
+            alive.workers.push(opened.incarnation);
+            alive.gpus.push(opened.gpu);
+        }
+        alive
+    }
 }
 
 impl Message for Alive {

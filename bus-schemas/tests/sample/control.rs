@@ -81,6 +81,7 @@ pub(crate) fn alive() -> Alive {
         connection: "client-00000000000000aa".into(),
         sessions: vec![SESSION],
         workers: Vec::new(),
+        gpus: Vec::new(),
     }
 }
 

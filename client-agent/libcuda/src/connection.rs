@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_nats::Subscriber;
 use bus::{BusSettings, ConnectionChange, random_id};
 use bus_schemas::subject::{Subjects, ToLeader};
-use bus_schemas::{Alive, Code, LeaderBeat, Opened, SessionId, WIRE_VERSION, decode, encode};
+use bus_schemas::{Alive, Code, LeaderBeat, Opened, SessionId, decode, encode};
 use client_session::{
     ClientError, Driver, Opening, ProgramSettings, Session, SessionChannel, block_signals, open,
     serve,
@@ -220,19 +220,14 @@ impl Connection {
             {
                 tokio::time::sleep(SETTLING).await;
             }
-            let (sessions, workers): (Vec<_>, Vec<_>) = lock(&self.channels)
-                .iter()
-                .map(|channel| (channel.opened().session, channel.opened().incarnation))
-                .unzip();
-            if sessions.is_empty() {
+            let alive = {
+                let channels = lock(&self.channels);
+                let opened = channels.iter().map(|channel| channel.opened());
+                Alive::of(&self.name, opened)
+            };
+            if alive.sessions.is_empty() {
                 continue;
             }
-            let alive = Alive {
-                v: WIRE_VERSION,
-                connection: self.name.clone(),
-                sessions,
-                workers,
-            };
             // A lost one is made up for by the next.
             let _ = self
                 .client

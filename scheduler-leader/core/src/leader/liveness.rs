@@ -43,7 +43,14 @@ impl Leader {
     /// The store answered.
     pub(super) fn stored(&mut self, now: Nanos) {
         self.stored_at.get_or_insert(now);
-        self.unstored_at = None;
+        let since = self.unstored_at.take();
+        if let (Some(since), Some(servers)) = (since, &self.config.cluster_of) {
+            let away = now.saturating_sub(since);
+            if away >= servers.choice {
+                // Our server was cut off: it handed us no worker of the others.
+                self.members.heard_nothing(away);
+            }
+        }
     }
 
     /// The store did not answer.

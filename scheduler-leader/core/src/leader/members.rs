@@ -49,6 +49,8 @@ pub(super) struct Members {
     gap: Nanos,
     /// Since when our connection is up: what was not heard before was not late.
     listening_since: Nanos,
+    /// Since when we listen, the time left out in which we heard nothing.
+    listened_since: Nanos,
 }
 
 impl Members {
@@ -75,6 +77,17 @@ impl Members {
         let times = self.seen_at.values_mut().chain(self.closed_at.values_mut());
         times.for_each(|at| *at = at.saturating_add(by));
         self.listening_since = self.listening_since.saturating_add(by);
+        self.heard_nothing(by);
+    }
+
+    /// For so long no worker could be heard.
+    pub(super) fn heard_nothing(&mut self, by: Nanos) {
+        self.listened_since = self.listened_since.saturating_add(by);
+    }
+
+    /// How long we have listened, the time left out in which we heard nothing.
+    pub(super) fn listened(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.listened_since)
     }
 
     /// Takes a heartbeat in.
@@ -141,7 +154,7 @@ impl Members {
             *seen_at = now;
         }
         self.closed_at.clear();
-        self.listening_since = now;
+        (self.listening_since, self.listened_since) = (now, now);
     }
 
     /// Our connection with one of several servers is up again: so long we heard no worker. It does not begin
@@ -151,6 +164,7 @@ impl Members {
         // Of what happened meanwhile, only the time since then.
         times.for_each(|at| *at = at.saturating_add(away.min(now.saturating_sub(*at))));
         self.listening_since = now;
+        self.heard_nothing(away.min(now.saturating_sub(self.listened_since)));
     }
 
     /// How long a worker has not been heard though our connection was up.
@@ -194,6 +208,12 @@ impl Members {
     pub(super) fn was_heard(&self, incarnation: Incarnation, since: Nanos) -> bool {
         let known = self.workers.contains_key(&incarnation);
         known && self.seen_at.get(&incarnation).is_some_and(|at| *at > since)
+    }
+
+    /// Whether a worker of a device was heard after that.
+    pub(super) fn serves(&self, gpu: GpuId, since: Nanos) -> bool {
+        let mut workers = self.workers.iter();
+        workers.any(|(worker, member)| member.gpu == gpu && self.was_heard(*worker, since))
     }
 
     pub(super) fn get(&self, incarnation: Incarnation) -> Option<&Member> {

@@ -372,6 +372,9 @@ impl Term {
             for worker in self.absent(cx) {
                 self.lose(worker, cx);
             }
+            for worker in self.forgotten(cx) {
+                self.clients.bereaved(worker, &self.publisher, cx.actions);
+            }
             if cx.is_listening() {
                 for input in self.clients.expired(cx.now) {
                     self.apply(input, cx);

@@ -6,10 +6,10 @@ use bus_schemas::{
     WIRE_VERSION, encode,
 };
 use scheduler_leader_core::replay::{Fate, ReplayError, Replayed, Tail, replay};
-use scheduler_leader_core::{Config, Event, LeaderNode};
+use scheduler_leader_core::{Config, Event, LeaderNode, Placement};
 
 use crate::worker::Worker;
-use crate::world::{World, closed, launches, opened, tenant};
+use crate::world::{MS, World, closed, launches, opened, tenant};
 
 /// A world at work whose worker with the session is gone, as its leader last knew it.
 fn bereft(leaders: u64) -> (World, Worker) {
@@ -120,6 +120,7 @@ fn a_sign_of_life_that_names_very_many_sessions_is_answered_for_some_of_them() {
             connection: "client-1".into(),
             sessions: sessions.map(|number| SessionId(1 << 40 | number)).collect(),
             workers: Vec::new(),
+            gpus: Vec::new(),
         };
         encode(&alive)
     };
@@ -204,6 +205,82 @@ fn a_session_whose_worker_was_lost_under_a_leader_before_is_told_so() {
     world.announce();
     world.pass(100);
     assert_eq!(told(&mut world), Some(Code::DeviceLost));
+}
+
+/// The only leader dies, a worker with it, before the store has the worker's name; another leader starts.
+fn forgotten(config: Config) -> (World, Worker) {
+    let (mut world, lost) = bereft(1);
+    world.kill_leader(0);
+    world.pass(100);
+    world.nodes.push(Some(LeaderNode::new(config, LeaderId(9))));
+    let (at, mut state) = (world.nodes.len() - 1, world.stored.clone());
+    state.placement = Placement::default();
+    world.tell(at, Event::State(&state));
+    world.tell(at, Event::Connected);
+    world.pass(400);
+    assert!(world.leading().is_some(), "it leads");
+    (world, lost)
+}
+
+/// Milliseconds from the client's word until it knows that its session is gone.
+fn word(world: &mut World) -> u32 {
+    world.alive();
+    for waited in 0..20_000 {
+        world.pass(1);
+        if let Some(code) = told(world) {
+            assert_eq!(code, Code::DeviceLost);
+            return waited;
+        }
+    }
+    panic!("no word");
+}
+
+#[test]
+fn a_session_of_a_worker_that_no_leader_remembers_is_told_so() {
+    let config = || Config::new("lab".parse().unwrap());
+    for config in [config(), config().on_servers()] {
+        let silence = config.worker_silence / MS;
+        let (mut world, _) = forgotten(config);
+        let waited = u64::from(word(&mut world));
+        // It had led for a moment when the client spoke.
+        assert!(
+            (silence - 600..silence + 100).contains(&waited),
+            "{waited} ms"
+        );
+        assert_eq!(
+            world.stored.placement.lost,
+            [],
+            "a client's word loses no worker"
+        );
+    }
+}
+
+#[test]
+fn a_later_start_of_its_device_tells_sooner_that_a_forgotten_worker_is_gone() {
+    let config = Config::new("lab".parse().unwrap()).on_servers();
+    let (mut world, lost) = forgotten(config);
+    let other = &world.workers[0];
+    let mut later = Worker::new(lost.gpu);
+    later.incarnation = Incarnation(lost.incarnation.0 + 50);
+    assert_ne!(other.gpu, later.gpu);
+    world.workers.push(later);
+    let waited = word(&mut world);
+    assert!((1_400..1_700).contains(&waited), "{waited} ms");
+}
+
+#[test]
+fn a_worker_that_a_client_names_and_that_lives_is_not_gone() {
+    let config = Config::new("lab".parse().unwrap());
+    let (mut world, lost) = forgotten(config);
+    let mut later = Worker::new(lost.gpu);
+    later.incarnation = Incarnation(lost.incarnation.0 + 50);
+    world.alive();
+    world.workers.extend([later, lost]);
+    for _ in 0..8 {
+        world.alive();
+        world.pass(1_000);
+        assert_eq!(told(&mut world), None);
+    }
 }
 
 #[test]

@@ -56,6 +56,34 @@ pub(crate) fn described(gpu: GpuId) -> DeviceProperties {
 }
 
 impl Worker {
+    /// The first worker of a device, new.
+    pub(crate) fn new(gpu: GpuId) -> Self {
+        Self {
+            incarnation: Incarnation(100 + u64::from(gpu)),
+            gpu,
+            epoch: 0,
+            leader: LeaderId(0),
+            position: 0,
+            chain: Chain::default(),
+            sessions: BTreeMap::new(),
+            queue: VecDeque::new(),
+            tail: Vec::new(),
+            recorded: (0, 0),
+            reports: Vec::new(),
+            acknowledged: 0,
+            started: Vec::new(),
+            rows: usize::MAX,
+            pages: 0,
+            dismissed: false,
+            lists: Vec::new(),
+            takes_quotas: true,
+            residency: None,
+            returned: 0,
+            leaves: false,
+            noted: false,
+        }
+    }
+
     pub(crate) fn seal(&mut self, seal: &Seal) -> Vec<u8> {
         let fresh = seal.epoch > self.epoch;
         if !fresh && (seal.epoch, seal.leader) != (self.epoch, self.leader) {

@@ -1,13 +1,13 @@
 //! Leader candidates, workers and one client on a bus, with a lease and a record.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
 
 use bus_schemas::subject::{Author, Subjects, ToClient, ToLeader};
 use bus_schemas::{
-    Alive, Chain, ClusterSettings, Column, CostClass, CostRun, GpuTail, Incarnation, Intent,
-    KernelKey, LeaderId, LeaderNotice, Leave, OpenAnswer, OpenRequest, Opened, Tenant,
-    TenantSettings, WIRE_VERSION, decode, encode,
+    Alive, ClusterSettings, Column, CostClass, CostRun, GpuTail, Incarnation, Intent, KernelKey,
+    LeaderId, LeaderNotice, Leave, OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings,
+    WIRE_VERSION, decode, encode,
 };
 use scheduler_leader_core::replay::{ReplayError, Replayed, replay};
 use scheduler_leader_core::{
@@ -100,35 +100,11 @@ impl World {
             tenants: vec![(tenant(), TenantSettings::default())],
             ..StateSnapshot::default()
         };
-        let worker = |gpu| Worker {
-            incarnation: Incarnation(100 + u64::from(gpu)),
-            gpu,
-            epoch: 0,
-            leader: LeaderId(0),
-            position: 0,
-            chain: Chain::default(),
-            sessions: BTreeMap::new(),
-            queue: VecDeque::new(),
-            tail: Vec::new(),
-            recorded: (0, 0),
-            reports: Vec::new(),
-            acknowledged: 0,
-            started: Vec::new(),
-            rows: usize::MAX,
-            pages: 0,
-            dismissed: false,
-            lists: Vec::new(),
-            takes_quotas: true,
-            residency: None,
-            returned: 0,
-            leaves: false,
-            noted: false,
-        };
         let mut world = Self {
             now: MS,
             subjects: Subjects::new(&cluster),
             nodes: Vec::new(),
-            workers: gpus.map(worker).collect(),
+            workers: gpus.map(Worker::new).collect(),
             bus: VecDeque::new(),
             lease: None,
             revision: 0,
@@ -367,12 +343,7 @@ impl World {
     /// The client says that its session lives, and where.
     pub(crate) fn alive(&mut self) {
         let opened = self.opened.clone().expect("a session");
-        let alive = Alive {
-            v: WIRE_VERSION,
-            connection: "client-1".into(),
-            sessions: vec![opened.session],
-            workers: vec![opened.incarnation],
-        };
+        let alive = Alive::of("client-1", [&opened]);
         let subject = self.subjects.to_leader(&tenant(), ToLeader::Alive);
         self.bus.push_back((subject, None, encode(&alive)));
     }

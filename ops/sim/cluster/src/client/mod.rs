@@ -5,7 +5,7 @@ mod runner;
 mod session;
 
 use bus_schemas::subject::{Subjects, ToLeader};
-use bus_schemas::{Alive, LeaderBeat, OpenAnswer, Tenant, WIRE_VERSION, decode, encode};
+use bus_schemas::{Alive, LeaderBeat, OpenAnswer, Tenant, decode, encode};
 use client_agent_core::Event;
 
 pub use self::program::{ClientProgram, Habits, ProgramProgress};
@@ -141,15 +141,8 @@ impl<P: ClientProgram> ClientNode<P> {
 
     fn say_alive(&self, io: &mut Io) {
         let opened = self.runners.iter().filter_map(Runner::opened);
-        let (sessions, workers): (Vec<_>, Vec<_>) =
-            opened.map(|it| (it.session, it.incarnation)).unzip();
-        if !sessions.is_empty() {
-            let message = Alive {
-                v: WIRE_VERSION,
-                connection: self.names.connection.clone(),
-                sessions,
-                workers,
-            };
+        let message = Alive::of(&self.names.connection, opened);
+        if !message.sessions.is_empty() {
             let names = &self.names;
             let subject = names.subjects.to_leader(&names.tenant, ToLeader::Alive);
             io.publish(subject, encode(&message));

@@ -61,7 +61,7 @@ pub(crate) struct Places {
     groups: BTreeMap<Tenant, Groups>,
     hosts: BTreeMap<Incarnation, Host>,
     gpus: BTreeMap<Incarnation, GpuId>,
-    /// Workers that a leader declared lost.
+    /// Workers that died, or that a leader declared lost.
     lost: BTreeSet<Incarnation>,
     placed: BTreeMap<SessionId, Placed>,
     requests: BTreeMap<(NodeId, u64), Request>,
@@ -169,6 +169,7 @@ impl Places {
     /// A worker is gone.
     pub(crate) fn worker_died(&mut self, now: Nanos, incarnation: Incarnation) {
         self.hosts.remove(&incarnation);
+        self.lost.insert(incarnation);
         self.halved += self.halves(incarnation);
         self.look(now);
     }
@@ -370,7 +371,7 @@ impl Places {
         let on = placed.map(|placed| placed.incarnation);
         if code == Code::DeviceLost && on.is_some_and(|on| !self.lost.contains(&on)) {
             return wrong(format!(
-                "session {session} was told that its device is lost, and no leader said so"
+                "session {session} was told that its device is lost, which lives, and no leader said so"
             ));
         }
         Ok(())

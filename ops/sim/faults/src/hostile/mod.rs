@@ -190,6 +190,7 @@ impl Hostile {
             connection: self.name(),
             sessions,
             workers,
+            gpus: Vec::new(),
         };
         self.say_to_leader(io, ToLeader::Alive, encode(&message));
     }

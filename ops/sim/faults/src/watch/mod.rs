@@ -192,14 +192,6 @@ impl Watch {
                 let there = self.workers.values().any(|it| *it == lost.incarnation);
                 self.steady.lost(lost.incarnation, there)?;
             }
-        } else if let Some(WorkerSubject::Leave) = to_worker {
-            if let (Some(incarnation), Ok(leave)) =
-                (target(subject), decode::<Leave>(&packet.bytes))
-                && leave.noted
-            {
-                // It leaves by itself, and sessions that it has still are told that it is gone.
-                self.places.lost(incarnation);
-            }
         } else if subject == self.asks {
             if let Ok(status) = decode::<Status>(&packet.bytes) {
                 self.drains.said(now, from, &status)?;

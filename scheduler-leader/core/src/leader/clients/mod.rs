@@ -1,5 +1,6 @@
 //! Sessions as their clients see them: asked for, answered, alive, closed.
 
+mod claims;
 mod life;
 mod opening;
 mod refusal;
@@ -13,6 +14,8 @@ use bus_schemas::{
     SessionId, Tenant, encode,
 };
 
+use self::claims::Claims;
+pub(super) use self::claims::Named;
 pub(super) use self::refusal::Refused;
 pub(super) use self::signs::Signs;
 use super::context::Context;
@@ -24,8 +27,6 @@ use crate::time::Nanos;
 
 /// Ended sessions whose clients can still be told why.
 const REMEMBERED: usize = 4_096;
-/// Sessions that are not here of which it is known on which workers they were.
-const CLAIMED: usize = 4_096;
 /// Sessions of one sign of life that are looked at, and of those that are not here, the ones of which
 /// its client is told: it says the others again. A message has room for a million, and each answer takes
 /// the leader's time and memory.
@@ -102,7 +103,7 @@ pub(super) struct Clients {
     /// Sessions have ended: there may be a place for who waits.
     vacated: bool,
     /// Sessions that are not here, and on which workers they were, as their clients say.
-    claimed: BTreeMap<(Tenant, SessionId), Incarnation>,
+    claims: Claims,
     /// What was known before this term of sessions that no worker has told of yet.
     signs: Signs,
     /// Which sessions are to end for their closed connections is not as it was told last.
@@ -157,9 +158,10 @@ impl Clients {
         publisher: &Publisher,
         cx: &mut Context<'_>,
     ) {
-        let (mut workers, mut told) = (alive.workers.iter(), 0);
+        let (mut workers, mut gpus) = (alive.workers.iter(), alive.gpus.iter());
+        let mut told = 0;
         for session in alive.sessions.iter().take(NAMED) {
-            let worker = workers.next();
+            let (worker, gpu) = (workers.next(), gpus.next());
             match self.sessions.get_mut(session) {
                 Some(client) if client.tenant == *tenant => {
                     client.connection = Some(alive.connection.clone());
@@ -169,12 +171,9 @@ impl Clients {
                 _ if told == TOLD => {}
                 other => {
                     told += 1;
-                    let whose = (tenant.clone(), *session);
-                    let room = self.claimed.len() < CLAIMED;
-                    if let (None, Some(worker)) = (other, worker)
-                        && (room || self.claimed.contains_key(&whose))
-                    {
-                        self.claimed.insert(whose, *worker);
+                    if let (None, Some(worker)) = (other, worker) {
+                        let whose = (tenant.clone(), *session);
+                        self.claims.claim(cx.now, whose, *worker, gpu.copied());
                     }
                     let to = Err((tenant, *session));
                     let sure = (settled, lost);
@@ -193,14 +192,14 @@ impl Clients {
         publisher: &Publisher,
         actions: &mut Vec<Action>,
     ) {
-        let is_claimed = self.claimed.contains_key(&(tenant.clone(), session));
+        let is_claimed = self.claims.get(&(tenant.clone(), session)).is_some();
         if is_claimed || self.ended.contains_key(&session) {
             let to = Err((tenant, session));
             self.send_gone(Some(tenant), to, session, sure, publisher, actions);
         }
     }
 
-    /// A worker is lost that was not heard of in this term: those who said that their sessions
+    /// A worker is gone that was not heard of in this term: clients that said that their sessions
     /// are there are told.
     pub(super) fn bereaved(
         &mut self,
@@ -209,10 +208,14 @@ impl Clients {
         actions: &mut Vec<Action>,
     ) {
         let why = failure(EndCause::Lost);
-        let claimed = self.claimed.iter().filter(|(_, at)| **at == worker);
-        for ((tenant, session), _) in claimed {
-            publisher.ended(Err((tenant, *session)), 0, &why, actions);
+        for (tenant, session) in self.claims.bereaved(worker) {
+            publisher.ended(Err((tenant, session)), 0, &why, actions);
         }
+    }
+
+    /// Where sessions were that are not here.
+    pub(super) fn claims(&self) -> &Claims {
+        &self.claims
     }
 
     /// Tells a client that a session is no more, if that is sure: it is where its worker is among
@@ -227,8 +230,8 @@ impl Clients {
         actions: &mut Vec<Action>,
     ) {
         let whose = tenant.map(|tenant| (tenant.clone(), session));
-        let claim = whose.and_then(|whose| self.claimed.get(&whose));
-        let is_lost = claim.is_some_and(|worker| lost.contains(worker));
+        let claim = whose.and_then(|whose| self.claims.get(&whose));
+        let is_lost = claim.is_some_and(|claim| claim.is_bereaved(lost));
         let known = self.ended.get(&session).cloned();
         let known = known.or_else(|| is_lost.then(|| failure(EndCause::Lost)));
         if known.is_none() && (!settled || self.sessions.contains_key(&session)) {

@@ -167,6 +167,7 @@ mod tests {
             connection: "client-1".into(),
             sessions: sessions.map(SessionId).collect(),
             workers: Vec::new(),
+            gpus: Vec::new(),
         };
         let (mallory, chat): (Tenant, Tenant) =
             ("mallory".parse().unwrap(), "chat".parse().unwrap());

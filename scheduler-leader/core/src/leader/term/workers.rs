@@ -1,9 +1,12 @@
 //! A term's workers: met by their heartbeats, sealed, reported to the order, and lost.
 
+use std::collections::BTreeSet;
+
 use bus_schemas::{Epoch, Incarnation, LeaderId, SealPage, SealReply, decode};
 
 use super::{LOST, Term, reply};
 use crate::input::{Input, Rows};
+use crate::leader::clients::Named;
 use crate::leader::context::Context;
 use crate::leader::event::TermEnd;
 use crate::leader::grant_stream::{GrantStream, ToldResidency};
@@ -273,6 +276,33 @@ impl Term {
             !leaves && later.any(|other| cx.members.was_heard(other, since))
         });
         silent
+    }
+
+    /// Workers that clients name for their sessions, that no leader remembers, and that are gone: a later start of
+    /// the device is heard, or we have listened for as long as a worker may be silent. Such a worker and the leaders that
+    /// knew it died before the store had its name.
+    pub(super) fn forgotten(&self, cx: &Context<'_>) -> BTreeSet<Incarnation> {
+        let (now, config) = (cx.now, cx.config);
+        let servers = config.cluster_of.as_ref();
+        if servers.is_some_and(|servers| cx.is_cut_off(servers)) {
+            return BTreeSet::new();
+        }
+        let listened = cx.members.listened(now);
+        let (silence, most) = (config.worker_silence, config.worker_silence_most);
+        let all_known = self.streams.are_sealed()
+            && !cx.members.expects_any()
+            && listened >= cx.lateness.patience(now, silence, most);
+        let replaced = config.worker_replaced;
+        let is_gone = |named: &Named| {
+            let since = now.saturating_sub(replaced);
+            let is_served = || named.gpu.is_some_and(|gpu| cx.members.serves(gpu, since));
+            let waited = listened.min(now.saturating_sub(named.since)) >= replaced;
+            let worker = named.worker;
+            let is_known = cx.members.get(worker).is_some() || cx.members.expects(worker);
+            !is_known && (all_known || (waited && is_served()))
+        };
+        let gone = self.clients.claims().named().filter(is_gone);
+        gone.map(|named| named.worker).collect()
     }
 
     /// Declares a worker lost, for good.

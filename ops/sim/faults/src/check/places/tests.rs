@@ -146,13 +146,16 @@ fn who_is_refused_or_waits_could_not_have_had_a_place() {
 }
 
 #[test]
-fn a_device_is_lost_where_a_leader_said_so() {
+fn a_device_is_lost_where_it_died_or_a_leader_said_so() {
     let mut places = places();
     places.granted(A, &open("one", 1, 1)).unwrap();
     assert_eq!(places.failed(SessionId(1), Code::Expired), Ok(()));
     assert!(why(places.failed(SessionId(1), Code::DeviceLost)).contains("lost"));
-    places.lost(B);
+    places.lost(Incarnation(99));
     assert!(places.failed(SessionId(1), Code::DeviceLost).is_err());
     places.lost(A);
     assert_eq!(places.failed(SessionId(1), Code::DeviceLost), Ok(()));
+    places.granted(B, &open("one", 2, 1)).unwrap();
+    places.worker_died(1, B);
+    assert_eq!(places.failed(SessionId(2), Code::DeviceLost), Ok(()));
 }
