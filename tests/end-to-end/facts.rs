@@ -110,7 +110,7 @@ impl Scene {
                 connection: "client-victim".into(),
                 sessions: vec![session],
                 workers: vec![worker],
-                gpus: Vec::new(),
+                gpus: vec![0],
             }),
             "t.{t}.up.l.devices" => encode(&DevicesRequest { v: V }),
             "t.{t}.up.w.{w}.memory" | "s.w.{w}.memory" => {

@@ -210,7 +210,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Whether a worker hands over what it has accepted: it is sealed.
+    /// Tells whether a worker that is sealed hands over with it what it has accepted.
     pub(crate) fn is_handed_over(&self) -> bool {
         matches!(self, Self::WorkerSealed { .. } | Self::WorkerTail { .. })
     }

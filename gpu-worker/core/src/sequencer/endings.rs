@@ -191,7 +191,7 @@ impl Sequencer {
             && let Phase::Closing(position) = entry.phase
             && entry.running == 0
         {
-            entry.phase = Phase::Leaving(position);
+            entry.phase = Phase::DeviceClosing(position);
             actions.push(Action::Close { session });
         }
     }
@@ -200,7 +200,7 @@ impl Sequencer {
         let Some(entry) = self.sessions.get_mut(&session) else {
             return;
         };
-        let Phase::Leaving(position) = entry.phase else {
+        let Phase::DeviceClosing(position) = entry.phase else {
             return;
         };
         entry.phase = Phase::Closed(now);

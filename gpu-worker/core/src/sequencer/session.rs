@@ -21,7 +21,7 @@ pub(super) enum Phase {
     /// Its close grant has begun; it waits for what runs.
     Closing(GpuPosition),
     /// Nothing of it runs, and the device was told to close it.
-    Leaving(GpuPosition),
+    DeviceClosing(GpuPosition),
     /// The device has closed it; its results are kept for a while.
     Closed(Nanos),
 }

@@ -48,7 +48,7 @@ impl Leader {
             let away = now.saturating_sub(since);
             if away >= servers.choice {
                 // Our server was cut off: it handed us no worker of the others.
-                self.members.heard_nothing(away);
+                self.members.heard_nothing(now, away);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The workers a candidate hears of.
 
+use std::collections::BTreeSet;
+
 use bus_schemas::{DeviceProperties, Epoch, GpuId, Incarnation, Residency, WorkerBeat, limits};
 
 use crate::ids::IdMap;
@@ -49,7 +51,7 @@ pub(super) struct Members {
     gap: Nanos,
     /// Since when our connection is up: what was not heard before was not late.
     listening_since: Nanos,
-    /// Since when we listen, the time left out in which we heard nothing.
+    /// The begin of our listening, moved by the time in which no worker could be heard.
     listened_since: Nanos,
 }
 
@@ -77,15 +79,15 @@ impl Members {
         let times = self.seen_at.values_mut().chain(self.closed_at.values_mut());
         times.for_each(|at| *at = at.saturating_add(by));
         self.listening_since = self.listening_since.saturating_add(by);
-        self.heard_nothing(by);
-    }
-
-    /// For so long no worker could be heard.
-    pub(super) fn heard_nothing(&mut self, by: Nanos) {
         self.listened_since = self.listened_since.saturating_add(by);
     }
 
-    /// How long we have listened, the time left out in which we heard nothing.
+    /// Leaves out a time until now in which no worker could be heard.
+    pub(super) fn heard_nothing(&mut self, now: Nanos, time: Nanos) {
+        self.listened_since = self.listened_since.saturating_add(time).min(now);
+    }
+
+    /// The time of our listening, without that in which no worker could be heard.
     pub(super) fn listened(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.listened_since)
     }
@@ -164,7 +166,7 @@ impl Members {
         // Of what happened meanwhile, only the time since then.
         times.for_each(|at| *at = at.saturating_add(away.min(now.saturating_sub(*at))));
         self.listening_since = now;
-        self.heard_nothing(away.min(now.saturating_sub(self.listened_since)));
+        self.heard_nothing(now, away);
     }
 
     /// How long a worker has not been heard though our connection was up.
@@ -210,10 +212,11 @@ impl Members {
         known && self.seen_at.get(&incarnation).is_some_and(|at| *at > since)
     }
 
-    /// Whether a worker of a device was heard after that.
-    pub(super) fn serves(&self, gpu: GpuId, since: Nanos) -> bool {
-        let mut workers = self.workers.iter();
-        workers.any(|(worker, member)| member.gpu == gpu && self.was_heard(*worker, since))
+    /// The devices whose workers were heard after that.
+    pub(super) fn served(&self, since: Nanos) -> BTreeSet<GpuId> {
+        let workers = self.workers.iter();
+        let heard = workers.filter(|(worker, _)| self.was_heard(**worker, since));
+        heard.map(|(_, member)| member.gpu).collect()
     }
 
     pub(super) fn get(&self, incarnation: Incarnation) -> Option<&Member> {

@@ -85,7 +85,7 @@ struct Sent {
     bytes: usize,
 }
 
-/// Bytes of what workers hand over when they are sealed.
+/// The bytes of what workers hand over when they are sealed.
 ///
 /// A tail may be larger than the buffer and than an epoch. It must end neither: the next term would
 /// begin with the same tail.
@@ -174,7 +174,7 @@ impl Recorder {
         self.last
     }
 
-    /// Takes the next input in. Whether it is the first of those that go unrecorded, because more
+    /// Takes the next input in. Gives whether it is the first of those that go unrecorded, because more
     /// than `most` bytes wait to be acknowledged beside what workers handed over.
     pub(super) fn push(
         &mut self,

@@ -372,8 +372,10 @@ impl Term {
             for worker in self.absent(cx) {
                 self.lose(worker, cx);
             }
-            for worker in self.forgotten(cx) {
-                self.clients.bereaved(worker, &self.publisher, cx.actions);
+            let forgotten = self.forgotten(cx);
+            if !forgotten.is_empty() {
+                let is_gone = |worker| forgotten.contains(&worker);
+                self.clients.bereave(is_gone, &self.publisher, cx.actions);
             }
             if cx.is_listening() {
                 for input in self.clients.expired(cx.now) {

@@ -179,8 +179,8 @@ impl Chains {
         {
             self.adopted += worker.advance_ended(incarnation, &self.names);
             worker.positions.retain(|row| row.end.is_none());
-            // Whose a session was is asked until the chain has gone on over its close, and over what
-            // was granted before its leader knew of that: the session's return.
+            // A session's name is needed until the chain has passed its close, and all that was granted
+            // before the leader heard of the close: the session's return.
             let (tail, proposed) = (worker.tail.position, &worker.proposed);
             let names = &mut self.names;
             worker.closed.retain(|(position, session)| {

@@ -284,6 +284,29 @@ fn a_worker_that_a_client_names_and_that_lives_is_not_gone() {
 }
 
 #[test]
+fn a_leader_that_stood_still_takes_no_named_worker_for_gone() {
+    let config = Config::new("lab".parse().unwrap());
+    let (mut world, lost) = forgotten(config);
+    let mut later = Worker::new(lost.gpu);
+    later.incarnation = Incarnation(lost.incarnation.0 + 50);
+    world.workers.push(later);
+    world.pass(2_000);
+    world.alive();
+    world.exchange();
+    world.now += 3_000 * MS;
+    world.tell(1, Event::Timer);
+    world.deliver();
+    assert_eq!(
+        told(&mut world),
+        None,
+        "it has heard its peers for a moment only"
+    );
+    world.workers.push(lost);
+    world.pass(4_000);
+    assert_eq!(told(&mut world), None);
+}
+
+#[test]
 fn a_worker_that_comes_late_to_a_new_leader_is_not_lost() {
     let (mut world, lost) = bereft(1);
     world.kill_leader(0);

@@ -57,7 +57,7 @@ impl Forger {
             connection: self.pick(&names).unwrap_or_default(),
             sessions: pairs.iter().map(|(session, _)| *session).collect(),
             workers: pairs.iter().map(|(_, worker)| *worker).collect(),
-            gpus: Vec::new(),
+            gpus: pairs.iter().map(|_| self.random.below(4)).collect(),
         })
     }
 

@@ -184,13 +184,17 @@ impl Hostile {
 
     fn alive(&mut self, io: &mut Io) {
         let rows = (0..self.random.between(1, 4)).map(|_| self.session());
-        let (sessions, workers) = rows.collect::<Vec<_>>().into_iter().unzip();
+        let (sessions, workers): (Vec<_>, Vec<_>) = rows.collect::<Vec<_>>().into_iter().unzip();
+        let gpus = workers
+            .iter()
+            .map(|_| self.random.index(3) as u32)
+            .collect();
         let message = Alive {
             v: WIRE_VERSION,
             connection: self.name(),
             sessions,
             workers,
-            gpus: Vec::new(),
+            gpus,
         };
         self.say_to_leader(io, ToLeader::Alive, encode(&message));
     }

@@ -1,4 +1,4 @@
-//! Sessions that are not here, and on which workers they were, as their clients say.
+//! Claims of clients: sessions that are not here, and the workers that they were on.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use bus_schemas::{GpuId, Incarnation, SessionId, Tenant};
 
 use crate::time::Nanos;
 
-/// Sessions that are not here of which it is known on which workers they were.
+/// Claims that are kept.
 const CLAIMED: usize = 4_096;
+/// Claims of one tenant: a flood of made-up sessions takes no other tenant's room.
+const CLAIMED_OF_ONE: usize = CLAIMED / 4;
 
-type Whose = (Tenant, SessionId);
-
-/// Where one session was.
+/// The place of one session, as its client says.
 #[derive(Debug)]
 pub(super) struct Claim {
     worker: Incarnation,
@@ -24,13 +24,13 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Whether its worker is gone, if these are lost.
+    /// Tells whether its worker is gone, if these are lost.
     pub(super) fn is_bereaved(&self, lost: &[Incarnation]) -> bool {
         self.told || lost.contains(&self.worker)
     }
 }
 
-/// A worker that a client names and of which the client was not told.
+/// A worker that a client names, and of which the client was not told.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::leader) struct Named {
     pub(in crate::leader) worker: Incarnation,
@@ -40,18 +40,20 @@ pub(in crate::leader) struct Named {
     pub(in crate::leader) since: Nanos,
 }
 
-/// What clients say of sessions that are not here.
+/// All claims of a term.
 #[derive(Debug, Default)]
-pub(in crate::leader) struct Claims(BTreeMap<Whose, Claim>);
+pub(in crate::leader) struct Claims {
+    of: BTreeMap<Tenant, BTreeMap<SessionId, Claim>>,
+    count: usize,
+}
 
 impl Claims {
-    /// A client says where a session was.
-    pub(super) fn claim(
+    /// Notes where a session was, as long as there is room.
+    pub(super) fn note(
         &mut self,
         now: Nanos,
-        whose: Whose,
-        worker: Incarnation,
-        gpu: Option<GpuId>,
+        (tenant, session): (&Tenant, SessionId),
+        (worker, gpu): (Incarnation, Option<GpuId>),
     ) {
         let claim = Claim {
             worker,
@@ -59,30 +61,56 @@ impl Claims {
             since: now,
             told: false,
         };
-        let room = self.0.len() < CLAIMED;
-        match self.0.get_mut(&whose) {
-            Some(before) if before.worker == worker => before.gpu = gpu,
-            Some(before) => *before = claim,
-            None if room => {
-                self.0.insert(whose, claim);
+        let own = self.of.get_mut(tenant);
+        if let Some(known) = own.and_then(|own| own.get_mut(&session)) {
+            if known.worker != worker {
+                *known = claim;
             }
-            None => {}
+            return;
+        }
+        let own = self.of.get(tenant).map_or(0, BTreeMap::len);
+        if self.count < CLAIMED && own < CLAIMED_OF_ONE {
+            self.count += 1;
+            let own = self.of.entry(tenant.clone()).or_default();
+            own.insert(session, claim);
         }
     }
 
-    /// What a client said of a session.
-    pub(super) fn get(&self, whose: &Whose) -> Option<&Claim> {
-        self.0.get(whose)
+    /// The claim of a session.
+    pub(super) fn get(&self, tenant: &Tenant, session: SessionId) -> Option<&Claim> {
+        self.of.get(tenant)?.get(&session)
     }
 
-    /// A worker is gone: the sessions of which their clients are to be told.
-    pub(super) fn bereaved(
+    /// Drops the claims of sessions that are here.
+    pub(super) fn drop_met(&mut self, is_here: impl Fn(&SessionId) -> bool) {
+        for own in self.of.values_mut() {
+            own.retain(|session, _| !is_here(session));
+        }
+        self.of.retain(|_, own| !own.is_empty());
+        self.count = self.of.values().map(BTreeMap::len).sum();
+    }
+
+    /// Begins all waits for the named workers anew: our connection is up again.
+    pub(super) fn connected(&mut self, now: Nanos) {
+        let claims = self.of.values_mut().flat_map(BTreeMap::values_mut);
+        claims.for_each(|claim| claim.since = now);
+    }
+
+    /// Leaves a time out of all waits for the named workers: we stood still, and heard none.
+    pub(super) fn stood_still(&mut self, by: Nanos) {
+        let claims = self.of.values_mut().flat_map(BTreeMap::values_mut);
+        claims.for_each(|claim| claim.since = claim.since.saturating_add(by));
+    }
+
+    /// Takes workers for gone. Gives the sessions whose clients are to be told.
+    pub(super) fn bereave(
         &mut self,
-        worker: Incarnation,
+        is_gone: impl Fn(Incarnation) -> bool,
     ) -> impl Iterator<Item = (&Tenant, SessionId)> {
-        let claims = self.0.iter_mut();
-        let theirs = claims.filter(move |(_, claim)| claim.worker == worker);
-        theirs.map(|((tenant, session), claim)| {
+        let owns = self.of.iter_mut();
+        let claims = owns.flat_map(|(tenant, own)| own.iter_mut().map(move |it| (tenant, it)));
+        let theirs = claims.filter(move |(_, (_, claim))| is_gone(claim.worker));
+        theirs.map(|(tenant, (session, claim))| {
             claim.told = true;
             (tenant, *session)
         })
@@ -90,11 +118,38 @@ impl Claims {
 
     /// The workers of which clients were not told that they are gone.
     pub(in crate::leader) fn named(&self) -> impl Iterator<Item = Named> {
-        let open = self.0.values().filter(|claim| !claim.told);
+        let claims = self.of.values().flat_map(BTreeMap::values);
+        let open = claims.filter(|claim| !claim.told);
         open.map(|claim| Named {
             worker: claim.worker,
             gpu: claim.gpu,
             since: claim.since,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_tenants_made_up_sessions_leave_room_for_others() {
+        let (mallory, chat): (Tenant, Tenant) =
+            ("mallory".parse().unwrap(), "chat".parse().unwrap());
+        let mut claims = Claims::default();
+        for session in 0..2 * CLAIMED as u64 {
+            let place = (Incarnation(session), Some(1));
+            claims.note(0, (&mallory, SessionId(session)), place);
+        }
+        assert_eq!(claims.named().count(), CLAIMED_OF_ONE);
+        let own = SessionId(1 << 40);
+        claims.note(0, (&chat, own), (Incarnation(7), None));
+        assert!(claims.get(&chat, own).is_some());
+        // Two tenants that name one worker are both told, once.
+        let told: Vec<_> = claims.bereave(|worker| worker == Incarnation(7)).collect();
+        assert_eq!(told, [(&chat, own), (&mallory, SessionId(7))]);
+        assert_eq!(claims.named().count(), CLAIMED_OF_ONE - 1);
+        claims.drop_met(|session| *session != own);
+        assert_eq!((claims.count, claims.named().count()), (1, 0));
     }
 }

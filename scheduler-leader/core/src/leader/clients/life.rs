@@ -46,6 +46,8 @@ impl Clients {
     pub(in crate::leader) fn settle(&mut self) {
         self.closings_changed |= self.signs.closings().next().is_some();
         self.signs = Signs::default();
+        self.claims
+            .drop_met(|session| self.sessions.contains_key(session));
     }
 
     /// The sessions that are to end for their closed connections and when, in nanoseconds since 1970,
@@ -95,6 +97,7 @@ impl Clients {
         let clients = self.sessions.values_mut();
         clients.for_each(|client| client.deadline = client.deadline.max(deadline));
         self.signs.connected(cx.now, cx.config);
+        self.claims.connected(cx.now);
     }
 
     /// We stood still for so long, and heard no client.
@@ -103,6 +106,7 @@ impl Clients {
             client.deadline = client.deadline.saturating_add(by);
         }
         self.signs.stood_still(by);
+        self.claims.stood_still(by);
     }
 
     /// The inputs that end those not heard from for too long.

@@ -102,7 +102,7 @@ pub(super) struct Clients {
     orphans: Vec<SessionId>,
     /// Sessions have ended: there may be a place for who waits.
     vacated: bool,
-    /// Sessions that are not here, and on which workers they were, as their clients say.
+    /// The claims of clients to sessions that are not here.
     claims: Claims,
     /// What was known before this term of sessions that no worker has told of yet.
     signs: Signs,
@@ -172,8 +172,8 @@ impl Clients {
                 other => {
                     told += 1;
                     if let (None, Some(worker)) = (other, worker) {
-                        let whose = (tenant.clone(), *session);
-                        self.claims.claim(cx.now, whose, *worker, gpu.copied());
+                        let place = (*worker, gpu.copied());
+                        self.claims.note(cx.now, (tenant, *session), place);
                     }
                     let to = Err((tenant, *session));
                     let sure = (settled, lost);
@@ -192,28 +192,27 @@ impl Clients {
         publisher: &Publisher,
         actions: &mut Vec<Action>,
     ) {
-        let is_claimed = self.claims.get(&(tenant.clone(), session)).is_some();
+        let is_claimed = self.claims.get(tenant, session).is_some();
         if is_claimed || self.ended.contains_key(&session) {
             let to = Err((tenant, session));
             self.send_gone(Some(tenant), to, session, sure, publisher, actions);
         }
     }
 
-    /// A worker is gone that was not heard of in this term: clients that said that their sessions
-    /// are there are told.
-    pub(super) fn bereaved(
+    /// Tells the clients that claim sessions on workers that are gone.
+    pub(super) fn bereave(
         &mut self,
-        worker: Incarnation,
+        is_gone: impl Fn(Incarnation) -> bool,
         publisher: &Publisher,
         actions: &mut Vec<Action>,
     ) {
         let why = failure(EndCause::Lost);
-        for (tenant, session) in self.claims.bereaved(worker) {
+        for (tenant, session) in self.claims.bereave(is_gone) {
             publisher.ended(Err((tenant, session)), 0, &why, actions);
         }
     }
 
-    /// Where sessions were that are not here.
+    /// The claims of clients to sessions that are not here.
     pub(super) fn claims(&self) -> &Claims {
         &self.claims
     }
@@ -229,8 +228,7 @@ impl Clients {
         publisher: &Publisher,
         actions: &mut Vec<Action>,
     ) {
-        let whose = tenant.map(|tenant| (tenant.clone(), session));
-        let claim = whose.and_then(|whose| self.claims.get(&whose));
+        let claim = tenant.and_then(|tenant| self.claims.get(tenant, session));
         let is_lost = claim.is_some_and(|claim| claim.is_bereaved(lost));
         let known = self.ended.get(&session).cloned();
         let known = known.or_else(|| is_lost.then(|| failure(EndCause::Lost)));

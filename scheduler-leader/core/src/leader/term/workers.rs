@@ -278,30 +278,30 @@ impl Term {
         silent
     }
 
-    /// Workers that clients name for their sessions, that no leader remembers, and that are gone: a later start of
-    /// the device is heard, or we have listened for as long as a worker may be silent. Such a worker and the leaders that
-    /// knew it died before the store had its name.
+    /// The dead workers that clients name for their sessions and that no leader remembers: they died together with the
+    /// leaders that knew them, before the store had their names. The proof is a later start of the device that is
+    /// heard, or silence for as long as a worker may be silent.
     pub(super) fn forgotten(&self, cx: &Context<'_>) -> BTreeSet<Incarnation> {
         let (now, config) = (cx.now, cx.config);
+        let is_known = |worker| cx.members.get(worker).is_some() || cx.members.expects(worker);
+        let named = self.clients.claims().named();
+        let named: Vec<Named> = named.filter(|named| !is_known(named.worker)).collect();
         let servers = config.cluster_of.as_ref();
-        if servers.is_some_and(|servers| cx.is_cut_off(servers)) {
+        if named.is_empty() || servers.is_some_and(|servers| cx.is_cut_off(servers)) {
             return BTreeSet::new();
         }
         let listened = cx.members.listened(now);
-        let (silence, most) = (config.worker_silence, config.worker_silence_most);
-        let all_known = self.streams.are_sealed()
-            && !cx.members.expects_any()
-            && listened >= cx.lateness.patience(now, silence, most);
+        let silence = (config.worker_silence, config.worker_silence_most);
+        let silence = cx.lateness.patience(now, silence.0, silence.1);
+        let all_are_known =
+            self.streams.are_sealed() && !cx.members.expects_any() && listened >= silence;
         let replaced = config.worker_replaced;
+        let served = cx.members.served(now.saturating_sub(replaced));
         let is_gone = |named: &Named| {
-            let since = now.saturating_sub(replaced);
-            let is_served = || named.gpu.is_some_and(|gpu| cx.members.serves(gpu, since));
             let waited = listened.min(now.saturating_sub(named.since)) >= replaced;
-            let worker = named.worker;
-            let is_known = cx.members.get(worker).is_some() || cx.members.expects(worker);
-            !is_known && (all_known || (waited && is_served()))
+            waited && (all_are_known || named.gpu.is_some_and(|gpu| served.contains(&gpu)))
         };
-        let gone = self.clients.claims().named().filter(is_gone);
+        let gone = named.into_iter().filter(is_gone);
         gone.map(|named| named.worker).collect()
     }
 
@@ -333,7 +333,8 @@ impl Term {
             cx,
         );
         self.streams.remove(worker);
-        self.clients.bereaved(worker, &self.publisher, cx.actions);
+        let is_gone = |other| other == worker;
+        self.clients.bereave(is_gone, &self.publisher, cx.actions);
     }
 
     /// Workers of the leader before us are to be heard of, or are lost.
