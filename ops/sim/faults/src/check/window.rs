@@ -154,13 +154,7 @@ impl Windows {
             return;
         };
         if let Some(queue) = term.queues.get_mut(&session) {
-            queue.ahead.insert(intent.first, u64::from(intent.count));
-            while let Some(entry) = queue.ahead.first_entry()
-                && *entry.key() <= queue.queued + 1
-            {
-                let (first, count) = entry.remove_entry();
-                queue.queued = queue.queued.max(first + count - 1);
-            }
+            queue.announced(intent.first, intent.count);
         }
     }
 

@@ -12,8 +12,8 @@ pub(super) struct Queue {
     pub(super) priority: u8,
     pub(super) queued: OpNumber,
     pub(super) granted: OpNumber,
-    // Intents above a gap: first op, ops.
-    pub(super) ahead: BTreeMap<OpNumber, u64>,
+    // Intents above a gap: first op, last op.
+    ahead: BTreeMap<OpNumber, OpNumber>,
     // The position of its standing grant, where that is not known to be closed.
     pub(super) stands: Option<GpuPosition>,
     pub(super) residency: Residency,
@@ -68,8 +68,43 @@ impl Queue {
         }
     }
 
+    /// An intent announces ops; the kernel queue refuses numbers that no client gives.
+    pub(super) fn announced(&mut self, first: OpNumber, count: u32) {
+        let last = first.checked_add(u64::from(count).saturating_sub(1));
+        let Some(last) = last.filter(|_| first > 0 && count > 0) else {
+            return;
+        };
+        self.ahead.insert(first, last);
+        while let Some(entry) = self.ahead.first_entry()
+            && *entry.key() <= self.queued.saturating_add(1)
+        {
+            self.queued = self.queued.max(entry.remove());
+        }
+    }
+
     pub(super) fn waits(&self) -> bool {
         let is_known = !self.unclear && self.residency.is_known();
         is_known && self.stands.is_none() && self.queued > self.granted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::Incarnation;
+
+    use super::Queue;
+
+    #[test]
+    fn ops_that_no_client_announces_are_left_out() {
+        let tenant = "hostile".parse().unwrap();
+        let mut queue = Queue::new(tenant, Incarnation(1), 4);
+        for (first, count) in [(0, 0), (0, 9), (5, 0), (u64::MAX, 2)] {
+            queue.announced(first, count);
+            assert_eq!(queue.queued, 4, "{first} {count}");
+        }
+        queue.announced(8, 2);
+        assert_eq!(queue.queued, 4);
+        queue.announced(3, 5);
+        assert_eq!(queue.queued, 9);
     }
 }
