@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use gpu_worker::{DeviceChoice, DeviceSettings, WorkerSettings};
 use test_cluster::{RoleThread, TestCluster};
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn a_cpu_worker_serves_until_it_is_asked_to_leave() {

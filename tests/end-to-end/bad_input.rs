@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 
 use crate::loaded::{LoadedCluster, plan};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 const KERNELS: &str = "
 .version 7.0

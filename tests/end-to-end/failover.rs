@@ -10,7 +10,7 @@ use bus_schemas::{Status, TenantSettings};
 use client_agent::{Client, Settings};
 use rustix::process::Signal;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 /// A guard against a hang where much must happen: no part of what is tested.
 const HANGS: Duration = Duration::from_secs(120);
 

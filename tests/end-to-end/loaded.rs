@@ -121,7 +121,7 @@ impl LoadedCluster {
             .set_tenant(tenant, settings)
             .await
             .expect("set");
-        let patience = Duration::from_secs(10);
+        let patience = Duration::from_secs(60);
         administrator
             .tenant_applies(tenant, settings, patience)
             .await

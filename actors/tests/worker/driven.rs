@@ -19,7 +19,7 @@ use crate::device::TestDevice;
 
 pub(crate) const WORKER: Incarnation = Incarnation(0xabc);
 pub(crate) const CAPACITY: u64 = 1 << 30;
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A received message: what it says and where it was said.
 pub(crate) struct Heard {

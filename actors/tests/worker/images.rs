@@ -124,7 +124,7 @@ async fn an_image_that_was_forgotten_can_be_sent_again() {
     }
     let forgotten = || device::FORGOTTEN.lock().expect("nobody panics").clone();
     driven.order(&[grant(GrantKind::Close, 1, 0, 0, 0)]).await;
-    let patience = Instant::now() + Duration::from_secs(20);
+    let patience = Instant::now() + Duration::from_secs(60);
     while forgotten().is_empty() && Instant::now() < patience {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

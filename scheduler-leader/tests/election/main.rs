@@ -18,7 +18,7 @@ use test_cluster::TestCluster;
 use tokio::sync::oneshot;
 
 /// How long anything here may take.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// A candidate that follows says nothing, so nothing can be waited for: after this it has heard who
 /// leads, several times over. One that has not would campaign later, and the test still hold.
 pub(crate) const HEARD: Duration = Duration::from_millis(400);

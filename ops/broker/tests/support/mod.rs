@@ -87,7 +87,7 @@ pub(crate) async fn connect_tenant(credentials: &Credentials, tenant: &str) -> C
 
 /// The value of `future`, or a panic that names what did not come.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let limit = Duration::from_secs(10);
+    let limit = Duration::from_secs(60);
     tokio::time::timeout(limit, future)
         .await
         .unwrap_or_else(|_| panic!("{what} did not come"))
