@@ -377,6 +377,9 @@ impl Leader {
         let active = self.connected_at.is_some() && (term.is_some() || campaigns);
         let election = self.election.deadline(term.is_some());
         let election = election.filter(|_| active);
+        // A pause that a candidate chose itself must not look as if it had stood still.
+        let pulse = self.last.saturating_add(self.config.stall / 2);
+        let election = election.map(|due| due.min(pulse));
         term.into_iter().chain(election).min()
     }
 

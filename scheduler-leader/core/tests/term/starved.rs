@@ -58,6 +58,30 @@ fn a_leader_that_stands_still_is_followed_in_its_time() {
 }
 
 #[test]
+fn a_candidate_that_hears_little_follows_in_its_time_all_the_same() {
+    // No worker beats, and the other candidate led: nothing comes but the state of the stores, now and then.
+    for every in [400, 600, 1_000, 4_000] {
+        let mut world = World::with(2, 0, |config: &mut Config| {
+            *config = config.clone().with_events();
+        });
+        world.pass(3_500);
+        starve_leader(&mut world, 600);
+        world.pass(500);
+        let at = world.leading().expect("it leads");
+        world.nodes[at] = None;
+        let began = world.now;
+        while world.leading().is_none() {
+            let took = (world.now - began) / MS;
+            assert!(took < 3_100, "{took} ms, with a word every {every}");
+            if took % every == 0 {
+                world.tell(1 - at, Event::Stores(Vec::new()));
+            }
+            world.pass(1);
+        }
+    }
+}
+
+#[test]
 fn a_worker_that_is_late_is_not_lost() {
     let mut world = opened(1);
     world.pass(3_500);
