@@ -35,6 +35,8 @@ pub(crate) struct DrivenWorker {
     pub(crate) client: Client,
     leader_hears: Subscriber,
     client_hears: Subscriber,
+    /// What the client hears, once more: [`Self::run`] takes nothing from tests.
+    acks: Subscriber,
     worker: RoleThread<Result<ExitReason, WorkerError>>,
     pub(crate) epoch: u64,
     next: u64,
@@ -63,6 +65,10 @@ impl DrivenWorker {
         let leader_hears = leader_hears.await.unwrap();
         let client_hears = client.subscribe(subjects.tenant_inbound(&tenant()));
         let client_hears = client_hears.await.unwrap();
+        let acks = client
+            .subscribe(subjects.tenant_inbound(&tenant()))
+            .await
+            .unwrap();
         leader.flush().await.unwrap();
         client.flush().await.unwrap();
         let mut settings = WorkerSettings::new(cluster.url(), subjects.cluster().clone(), 5);
@@ -82,6 +88,7 @@ impl DrivenWorker {
             client,
             leader_hears,
             client_hears,
+            acks,
             worker,
             epoch: 1,
             next: 1,
@@ -200,10 +207,20 @@ impl DrivenWorker {
         self.say(session, ToWorker::Batch, payload).await;
     }
 
-    /// Sends the batch and grants it as one slice.
+    /// Sends the batch and, once the worker has it, grants it as one slice: a grant of ops that the worker lacks
+    /// is void.
     pub(crate) async fn run(&mut self, session: u64, first: u64, program: &Program) {
         self.batch(session, first, program).await;
         let last = first + program.count() - 1;
+        let of = SessionId(session).to_string();
+        loop {
+            let heard = heard(&mut self.acks, ".worker").await;
+            let ack: WorkerAck<'_> = decode(&heard.payload).unwrap();
+            let knows = ack.received >= last || ack.failure.is_some();
+            if heard.subject.contains(&of) && knows {
+                break;
+            }
+        }
         let slice = grant(GrantKind::Run, session, first, last, program.declared);
         self.order(&[slice]).await;
     }
