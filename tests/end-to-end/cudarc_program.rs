@@ -39,7 +39,7 @@ fn program() {
     assert!(sums.iter().zip(&numbers).all(|(sum, it)| *sum == it + it));
     assert!(begun.elapsed_ms(&ended).expect("their times") > 0.0);
     let error = context.load_module(Ptx::from_src("not PTX")).err();
-    let status = cudarc::driver::sys::CUresult::CUDA_ERROR_INVALID_PTX;
+    let status = cudarc::driver::sys::CUresult::CUDA_ERROR_INVALID_IMAGE;
     assert_eq!(error.expect("refused").0, status);
     context.synchronize().expect("the device is well");
 }

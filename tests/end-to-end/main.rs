@@ -11,6 +11,7 @@ mod children;
 mod cluster;
 mod commands;
 mod completions;
+mod conform;
 mod control;
 mod copies;
 mod cudarc_program;

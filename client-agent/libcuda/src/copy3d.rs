@@ -165,6 +165,15 @@ impl<'a> Side<'a> {
         })
     }
 
+    /// Refuses an array that is none, and levels: no array has several.
+    fn check(&self) -> Result {
+        match (self.kind, self.level) {
+            (ARRAY, 0) => self.array.check(),
+            (_, 0) => Ok(()),
+            _ => Err(Status::INVALID_VALUE),
+        }
+    }
+
     /// Where the side begins, and whether that is a device's memory.
     fn start(&self) -> Result<(u64, bool)> {
         let (base, device) = match self.kind {
@@ -223,6 +232,15 @@ impl<'a> Copy3D<'a> {
         })
     }
 
+    /// Whether a side's rows and slices are as large as the box and what lies before it.
+    fn fits(&self, side: &Side<'_>) -> bool {
+        let within = |from: usize, size: usize, room: usize| {
+            from.checked_add(size).is_some_and(|end| end <= room)
+        };
+        let rows = self.height * self.depth <= 1 || within(side.x, self.width, side.pitch);
+        rows && (self.depth <= 1 || within(side.y, self.height, side.height))
+    }
+
     /// Where its rows begin behind the sides' starts, and how long each is: those without gaps
     /// between them are one.
     fn rows(&self) -> (Vec<(usize, usize)>, usize) {
@@ -261,12 +279,14 @@ impl<'a> Copy3D<'a> {
 
     /// Copies.
     pub(crate) fn run(&self) -> Result {
+        for side in [&self.from, &self.to] {
+            side.check()?;
+        }
         if self.width == 0 || self.height == 0 || self.depth == 0 {
             return Ok(());
         }
         let copy = self.resolved()?;
-        let fits = |side: &Side<'_>| self.height * self.depth <= 1 || side.pitch >= self.width;
-        if !fits(&copy.from) || !fits(&copy.to) {
+        if !copy.fits(&copy.from) || !copy.fits(&copy.to) {
             return Err(Status::INVALID_VALUE);
         }
         let ((to, to_device_side), (from, from_device_side)) =

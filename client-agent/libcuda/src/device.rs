@@ -12,7 +12,7 @@ use client_session::{Module, Session};
 use crate::abi::Handle;
 use crate::attribute::Properties;
 use crate::context::Context;
-use crate::held::{Ends, Held};
+use crate::held::{Ends, Held, Marked};
 use crate::ipc::Ipc;
 use crate::lock::lock;
 use crate::managed::Managed;
@@ -36,6 +36,8 @@ pub(crate) struct Device {
     held: Held,
     pub(crate) pools: Pools,
     pub(crate) ipc: Ipc,
+    /// Allocations of which the program says that copies wait; here they do anyhow.
+    pub(crate) synchronous: Marked,
     session: RwLock<Arc<Session>>,
     /// Whether some module's variables lie outside of the window.
     elsewhere: AtomicBool,
@@ -62,6 +64,7 @@ impl Device {
             held: Held::default(),
             pools: Pools::default(),
             ipc: Ipc::default(),
+            synchronous: Marked::default(),
             session: RwLock::new(Arc::new(session)),
             elsewhere: AtomicBool::new(false),
             reserved: Mutex::default(),
@@ -193,6 +196,7 @@ impl Device {
     pub(crate) fn free(&self, address: u64) -> Result {
         // Before it is free: another thread may be given it then.
         self.held.remove(address);
+        self.synchronous.set(address, false);
         lock(&self.ipc.exported).remove(&address);
         self.pools.free(address);
         self.with(|session| {

@@ -68,8 +68,17 @@ impl Fill {
         if self.pitch == row {
             return self.set(self.address, self.count * self.rows);
         }
-        (0..self.rows)
-            .try_for_each(|at| self.set(self.address + (at * self.pitch) as u64, self.count))
+        let starts = (0..self.rows).map(|at| {
+            let behind = at.checked_mul(self.pitch)?;
+            self.address.checked_add(behind as u64)
+        });
+        // Refused before anything is written.
+        for start in starts.clone() {
+            refuse_short(start.ok_or(Status::INVALID_VALUE)?, row as u64)?;
+        }
+        starts
+            .flatten()
+            .try_for_each(|start| self.set(start, self.count))
     }
 
     /// Sets elements that lie side by side.
@@ -105,5 +114,20 @@ impl Fill {
             *byte = pattern[at % width];
         }
         Ok(true)
+    }
+}
+
+/// Refuses a row that begins in no allocation of a device, pinned memory or variable, or ends behind the allocation
+/// that it begins in.
+fn refuse_short(address: u64, bytes: u64) -> Result {
+    let device = device_of(address)?;
+    match device.with(|session| session.channel().range(address)) {
+        Some((base, size)) if bytes > size - (address - base) => Err(Status::INVALID_VALUE),
+        Some(_) => Ok(()),
+        None => {
+            let pinned = host::find(address as usize).is_some();
+            let known = pinned || device.managed.holds(address) || device.is_of_modules(address);
+            known.then_some(()).ok_or(Status::INVALID_VALUE)
+        }
     }
 }

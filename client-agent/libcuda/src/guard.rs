@@ -3,6 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use driver_api::{Function, State};
+
 use crate::fork::is_forked;
 use crate::process::{is_leaving, process};
 use crate::status::{Result, Status, note};
@@ -16,21 +18,48 @@ const UNCHANGING: [&str; 5] = [
     "cuGetProcAddress_v2",
 ];
 
-/// What may be called before `cuInit`.
-const BEFORE_INIT: [&str; 3] = ["cuInit", "cuGetExportTable", "cuModuleGetLoadingMode"];
-
-/// Runs what an export does, in a process that is initialised; what it returns is of no interest but as an
+/// Runs what an export does if the table of the API admits the call; what it returns is of no interest but as an
 /// error. A call while the process exits says only that: its session is closed beneath it.
-pub(crate) fn guard<T>(name: &'static str, body: impl FnOnce() -> Result<T>) -> i32 {
-    let exempt = |names: &[&str]| names.contains(&name);
-    if is_forked() && !exempt(&UNCHANGING) {
-        // Threads that the child has not may hold any lock.
+#[inline]
+pub(crate) fn guard<T>(
+    function: &'static Function,
+    words: &[u64],
+    body: impl FnOnce() -> Result<T>,
+) -> i32 {
+    match admission(function, words) {
+        0 => caught(function.symbol, body),
+        refused => refused,
+    }
+}
+
+/// Runs what a function outside the table of the API does: one that NVIDIA's manual does not describe.
+pub(crate) fn unlisted<T>(name: &'static str, body: impl FnOnce() -> Result<T>) -> i32 {
+    if is_forked() {
         return Status::NOT_INITIALIZED.0;
     }
     match process() {
-        Err(status) if !exempt(&UNCHANGING) && !exempt(&BEFORE_INIT) => status.0,
-        _ => caught(name, body),
+        Err(status) => status.0,
+        Ok(_) => caught(name, body),
     }
+}
+
+/// The code by which the table of the API refuses a call, or 0: first by the program's state, then by arguments
+/// that no state makes right.
+#[inline]
+pub(crate) fn admission(function: &'static Function, words: &[u64]) -> i32 {
+    if is_forked() && !UNCHANGING.contains(&function.symbol) {
+        // Threads that the child has not may hold any lock.
+        return Status::NOT_INITIALIZED.0;
+    }
+    match (function.state, process()) {
+        (State::Any, _) => {}
+        (_, Err(status)) => return status.0,
+        (State::Context, Ok(_)) if crate::stack::top().is_null() => {
+            return Status::INVALID_CONTEXT.0;
+        }
+        _ => {}
+    }
+    function.refusal(words)
 }
 
 /// Runs a body; a panic is an unknown error, reported once.
@@ -86,6 +115,9 @@ const fn ends_with(text: &str, end: &str) -> bool {
 /// stream. `ptds` names forms that take no stream, and wait on the thread's default stream instead of the legacy
 /// one. A list with a name of another kind is an error of the compiler.
 ///
+/// Each export has a row in the table of the API ([`driver_api`]), by which calls are refused before the body; a
+/// function without a row is an error of the compiler.
+///
 /// `symbols.txt` names them as working. Arguments are of the types of [`crate::abi`], which carry what the
 /// program promises of them: therefore an export is no `unsafe fn` to Rust. One that begins with an underscore
 /// is of no use here. Arguments that belong together, as a list and its count, have a lifetime of their own:
@@ -112,7 +144,9 @@ macro_rules! api {
         #[doc = concat!("`", stringify!($name), "` of the driver API.")]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $name$(<$($life),+>)?($($arg: $ty),*) -> i32 {
-            $crate::guard::guard(stringify!($name), move || -> $crate::status::Result<_> { $body })
+            const ROW: &driver_api::Function = driver_api::function(stringify!($name));
+            let words = [$($crate::abi::Word::word(&$arg)),*];
+            $crate::guard::guard(ROW, &words, move || -> $crate::status::Result<_> { $body })
         }
     };
     (@all $kind:ident, $name:ident, $lives:tt, $args:tt, [$($form:ident)*]) => {
@@ -129,16 +163,25 @@ macro_rules! api {
             $crate::guard::api!(@call $kind, $form, $name, ($($arg),*))
         }
     };
-    (@call same, $form:ident, $name:ident, ($($arg:ident),*)) => { $name($($arg),*) };
-    (@call ptsz, $form:ident, $name:ident, ($($arg:ident),*)) => {
-        $name($($crate::thread_form::Argument::of_thread($arg)),*)
-    };
-    (@call ptds, $form:ident, $name:ident, ($($arg:ident),*)) => {
-        match $crate::guard::guard(stringify!($form), $crate::thread_form::wait_is_allowed) {
+    // The table may allow it other arguments.
+    (@call same, $form:ident, $name:ident, ($($arg:ident),*)) => {{
+        const ROW: &driver_api::Function = driver_api::function(stringify!($form));
+        match $crate::guard::admission(ROW, &[$($crate::abi::Word::word(&$arg)),*]) {
             0 => $name($($arg),*),
             refused => refused,
         }
+    }};
+    (@call ptsz, $form:ident, $name:ident, ($($arg:ident),*)) => {
+        $name($($crate::thread_form::Argument::of_thread($arg)),*)
     };
+    (@call ptds, $form:ident, $name:ident, ($($arg:ident),*)) => {{
+        const ROW: &driver_api::Function = driver_api::function(stringify!($name));
+        let words = [$($crate::abi::Word::word(&$arg)),*];
+        match $crate::guard::guard(ROW, &words, $crate::thread_form::wait_is_allowed) {
+            0 => $name($($arg),*),
+            refused => refused,
+        }
+    }};
 }
 pub(crate) use api;
 

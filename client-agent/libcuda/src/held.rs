@@ -1,8 +1,9 @@
 //! Allocations of a device's memory, each with the context that was current when the program asked for it: a
 //! context that ends frees its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::abi::Handle;
 use crate::context::Context;
@@ -41,6 +42,30 @@ impl Held {
         let is_over = |ends| now == Ends::AtReset || ends == now;
         let taken = table.extract_if(|_, (of, ends)| *of == context && is_over(*ends));
         taken.map(|(address, _)| address).collect()
+    }
+}
+
+/// Allocations that the program has marked, which few do.
+#[derive(Debug, Default)]
+pub(crate) struct Marked {
+    are_some: AtomicBool,
+    bases: Mutex<BTreeSet<u64>>,
+}
+
+impl Marked {
+    /// Marks the allocation at a base, or takes its mark away.
+    pub(crate) fn set(&self, base: u64, is_marked: bool) {
+        if is_marked {
+            self.are_some.store(true, Ordering::Release);
+            lock(&self.bases).insert(base);
+        } else if self.are_some.load(Ordering::Acquire) {
+            lock(&self.bases).remove(&base);
+        }
+    }
+
+    /// Whether the allocation at a base is marked.
+    pub(crate) fn holds(&self, base: u64) -> bool {
+        lock(&self.bases).contains(&base)
     }
 }
 

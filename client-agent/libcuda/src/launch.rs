@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use bus_schemas::{Dim, LaunchAttributes};
 use client_session::LaunchOn;
 
-use crate::abi::{Call, Handle, List};
+use crate::abi::{Call, Handle, List, Word};
 use crate::device::Device;
 use crate::host::translated;
 use crate::module::Kernel;
@@ -54,6 +54,13 @@ impl Callee<'_> {
     /// Its handle.
     pub(crate) fn kernel(self) -> Handle<Kernel> {
         self.kernel
+    }
+}
+
+impl Word for Callee<'_> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.kernel.word()
     }
 }
 
@@ -178,6 +185,9 @@ impl Arguments<'_> {
         block.clear();
         block.resize(bytes, 0);
         if !self.extra.is_null() {
+            if !self.pointers.is_null() {
+                return Err(Status::INVALID_VALUE);
+            }
             let packed = self.extra()?;
             block.copy_from_slice(packed.get(..bytes).ok_or(Status::INVALID_VALUE)?);
             return Ok(());

@@ -67,6 +67,8 @@ impl Pages {
 #[derive(Clone, Copy, Debug)]
 struct Range {
     bytes: u64,
+    /// Bytes that the program asked for.
+    asked: u64,
     base: u64,
 }
 
@@ -83,6 +85,13 @@ impl Managed {
         let table = lock(&self.table);
         let found = table.range(..=address).next_back();
         found.is_some_and(|(start, range)| address - start < range.bytes)
+    }
+
+    /// Where the managed memory begins that holds an address, and the bytes that were asked for.
+    pub(crate) fn range(&self, address: u64) -> Option<(u64, u64)> {
+        let table = lock(&self.table);
+        let (start, range) = table.range(..=address).next_back()?;
+        (address - start < range.bytes).then_some((*start, range.asked))
     }
 
     /// The pages of a range that lies in one managed allocation; `None` where it does not.
@@ -112,7 +121,8 @@ impl Managed {
     /// Allocates, on the device and here.
     pub(crate) fn alloc(&self, session: &Session, mirrors: &Mirrors, bytes: usize) -> Result<u64> {
         // Pages of its own: a multiple of a page lies in every range that is a page longer.
-        let bytes = (bytes as u64)
+        let asked = bytes as u64;
+        let bytes = asked
             .checked_next_multiple_of(PAGE)
             .ok_or(Status::OUT_OF_MEMORY)?;
         let base = session.alloc(bytes.checked_add(PAGE).ok_or(Status::OUT_OF_MEMORY)?)?;
@@ -123,7 +133,7 @@ impl Managed {
         }
         // SAFETY: the pages are fresh, and open until they are freed, which ends the mirror first.
         unsafe { mirrors.add_zeroed(session, address as usize, address, bytes as usize)? };
-        lock(&self.table).insert(address, Range { bytes, base });
+        lock(&self.table).insert(address, Range { bytes, asked, base });
         Ok(address)
     }
 
@@ -153,8 +163,8 @@ impl Managed {
             std::ptr::copy_nonoverlapping(now.as_ptr(), address as *mut u8, now.len());
             mirrors.add(session, address as usize, address, now.len())?;
         }
-        let base = address;
-        lock(&self.table).insert(address, Range { bytes, base });
+        let (asked, base) = (bytes, address);
+        lock(&self.table).insert(address, Range { bytes, asked, base });
         Ok(())
     }
 

@@ -34,6 +34,11 @@ macro_rules! codes {
     };
 }
 
+impl Status {
+    /// A code of the runtime's, which the driver has no name for.
+    pub(crate) const INVALID_CONFIGURATION: Self = Self(9);
+}
+
 codes! {
     INVALID_VALUE = 1, "INVALID_VALUE", "invalid argument";
     OUT_OF_MEMORY = 2, "OUT_OF_MEMORY", "out of memory";
@@ -43,7 +48,6 @@ codes! {
     PROFILER_NOT_INITIALIZED = 6, "PROFILER_NOT_INITIALIZED", "profiler not initialized";
     PROFILER_ALREADY_STARTED = 7, "PROFILER_ALREADY_STARTED", "profiler already started";
     PROFILER_ALREADY_STOPPED = 8, "PROFILER_ALREADY_STOPPED", "profiler already stopped";
-    INVALID_CONFIGURATION = 9, "INVALID_CONFIGURATION", "invalid configuration argument";
     STUB_LIBRARY = 34, "STUB_LIBRARY", "stub library";
     CALL_REQUIRES_NEWER_DRIVER = 36, "CALL_REQUIRES_NEWER_DRIVER", "call requires newer driver";
     DEVICE_UNAVAILABLE = 46, "DEVICE_UNAVAILABLE", "the device is not available any more";

@@ -64,6 +64,15 @@ fn refuse(name: &'static str, called: &AtomicBool) -> i32 {
     Status::NOT_SUPPORTED.0
 }
 
+/// The version of CUDA that brought the newest function.
+pub(crate) fn newest() -> i32 {
+    SYMBOLS
+        .iter()
+        .map(|symbol| symbol.version)
+        .max()
+        .unwrap_or(0)
+}
+
 /// What a program finds that asks for a function by name and version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {

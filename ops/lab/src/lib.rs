@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod chaos;
+pub mod conform;
 pub mod demo;
 mod lines;
 mod logs;
@@ -27,11 +28,17 @@ pub enum LabCommand {
     Demo(demo::DemoArgs),
     /// Kills, stops and cuts off real processes under load and checks every promise afterwards
     Chaos(chaos::ChaosArgs),
+    /// Holds a CUDA driver against the manual, check by check
+    #[command(mut_args(|arg| completed(arg, &[("only", conform::names)])))]
+    Conform(conform::ConformArgs),
     /// Simulates in virtual time, with no GPU and no cluster: compares schedulers, plays faults
     #[command(subcommand, mut_subcommand("compare", |it| {
         it.mut_args(|arg| completed(arg, &[("only", sim::metric_names)]))
     }))]
     Sim(sim::SimCommand),
+    /// The process that runs checks (started by `conform`)
+    #[command(hide = true)]
+    ConformArea(conform::ConformAreaArgs),
     /// One tenant of the demo (started by `demo`)
     #[command(hide = true)]
     DemoTenant(demo::DemoTenantArgs),
@@ -65,6 +72,8 @@ pub fn run(command: &LabCommand, global: &Global) -> Result<ExitCode> {
         LabCommand::Bench(args) => block_on(bench::bench(args, settings, json)),
         LabCommand::Demo(args) => block_on(demo::demo(args, settings, json)),
         LabCommand::Chaos(args) => block_on(chaos::chaos(args, settings, json)),
+        LabCommand::Conform(args) => block_on(conform::conform(args, settings, json)),
+        LabCommand::ConformArea(args) => conform::run_area(args),
         LabCommand::Sim(command) => sim::sim(command, json),
         LabCommand::DemoTenant(args) => demo::run_tenant(args, settings),
         LabCommand::ChaosProgram(args) => chaos::run_program(args, settings),

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::Call;
+use super::{Call, Word};
 use crate::status::{Result, Status};
 
 /// A function that the program wants called, or null.
@@ -37,6 +37,20 @@ impl Data<'_> {
     /// As the function is to get it.
     pub(crate) fn pointer(self) -> *mut c_void {
         self.pointer
+    }
+}
+
+impl<F: Copy> Word for Function<'_, F> {
+    #[inline]
+    fn word(&self) -> u64 {
+        u64::from(self.function.is_some())
+    }
+}
+
+impl Word for Data<'_> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.pointer as u64
     }
 }
 

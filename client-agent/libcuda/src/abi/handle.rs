@@ -5,6 +5,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
+use super::Word;
+
 /// A number by which a program names an object of type `T`. It is never an address, so that a stale or a
 /// foreign one is an error and not a crash: only the table of the type says whether there is an object.
 #[repr(transparent)]
@@ -77,5 +79,12 @@ impl<T> Hash for Handle<T> {
 impl<T> fmt::Debug for Handle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}", self.number)
+    }
+}
+
+impl<T> Word for Handle<T> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.number as u64
     }
 }

@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 
-use super::Call;
 use super::handle::Handle;
 use super::pointer::{InOut, Out, present};
+use super::{Call, Word};
 use crate::status::{Result, Status};
 
 /// How many items the lists beside it have, or how many bytes the memory beside it.
@@ -283,6 +283,55 @@ impl Freed<'_> {
     /// Where it begins, if there is any.
     pub(crate) fn address(&self) -> Option<usize> {
         present(self.first).ok().map(|first| first as usize)
+    }
+}
+
+impl<N: Word> Word for Count<'_, N> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.number.word()
+    }
+}
+
+impl<T> Word for List<'_, T> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.first as u64
+    }
+}
+
+impl<T> Word for OutList<'_, T> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.first as u64
+    }
+}
+
+impl<T> Word for InOutList<'_, T> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.first as u64
+    }
+}
+
+impl Word for Bytes<'_> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.first as u64
+    }
+}
+
+impl Word for Room<'_> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.first as u64
+    }
+}
+
+impl Word for Freed<'_> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.first as u64
     }
 }
 

@@ -25,11 +25,13 @@ mod function;
 mod handle;
 mod list;
 mod pointer;
+mod word;
 
 pub(crate) use function::{Data, Function, HostCall, HostFunction};
 pub(crate) use handle::Handle;
 pub(crate) use list::{Bytes, Count, Freed, InOutList, List, OutList, Room};
 pub(crate) use pointer::{Address, Figure, In, InAny, InOut, Out, OutAny, Text, Unused, present};
+pub(crate) use word::Word;
 
 /// The arguments of a call that belong together: those of the same lifetime `'c`, neither a longer nor
 /// a shorter one.

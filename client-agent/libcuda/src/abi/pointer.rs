@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 
-use super::Call;
+use super::{Call, Word};
 use crate::status::{Result, Status};
 
 /// A pointer that is not null, which is an error.
@@ -251,5 +251,61 @@ impl Unused<'_> {
     /// Whether there is nothing.
     pub(crate) fn is_null(&self) -> bool {
         self.at.is_null()
+    }
+}
+
+impl<T> Word for Out<'_, T> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.to as u64
+    }
+}
+
+impl<T> Word for In<'_, T> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.from as u64
+    }
+}
+
+impl<T> Word for InOut<'_, T> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.at as u64
+    }
+}
+
+impl Word for OutAny<'_> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.to as u64
+    }
+}
+
+impl Word for InAny<'_> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.from as u64
+    }
+}
+
+impl Word for Text<'_> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.from as u64
+    }
+}
+
+impl Word for Address<'_> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.at
+    }
+}
+
+impl Word for Unused<'_> {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.at as u64
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use super::device::device;
-use crate::abi::{Count, Handle, List, Out, OutList};
+use crate::abi::{Count, Handle, List, Out, OutList, Word};
 use crate::advised::{Advice, CPU, HOST, Place};
 use crate::capture;
 use crate::guard::api;
@@ -108,6 +108,12 @@ fn advised<'a>(
 }
 
 // A hint about memory of the devices' is followed by doing what is done anyway.
+impl Word for Location {
+    fn word(&self) -> u64 {
+        0
+    }
+}
+
 api! {
     fn cuMemPrefetchAsync(address: u64, bytes: usize, device: c_int, stream: Handle<Stream>)
         ptsz cuMemPrefetchAsync_ptsz => prefetch(address, bytes, numbered(device), stream);

@@ -38,6 +38,27 @@ fn between_peers(can: Out<'_, c_int>, number: c_int, peer: c_int) -> Result {
     can.put(0)
 }
 
+/// Domain, bus, device and function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PciId([u32; 4]);
+
+impl PciId {
+    /// Reads `domain:bus:device.function`; the domain and the function may be left out.
+    fn read(text: &str) -> Option<Self> {
+        let (place, function) = text.split_once('.').unwrap_or((text, "0"));
+        let mut parts: Vec<&str> = place.split(':').collect();
+        if parts.len() == 2 {
+            parts.insert(0, "0");
+        }
+        let [domain, bus, device] = parts.try_into().ok()?;
+        let mut numbers = [0; 4];
+        for (number, text) in numbers.iter_mut().zip([domain, bus, device, function]) {
+            *number = u32::from_str_radix(text, 16).ok()?;
+        }
+        Some(Self(numbers))
+    }
+}
+
 api! {
     fn cuDeviceGetCount(count: Out<'_, c_int>) => count.put(process()?.devices.len() as c_int);
 
@@ -80,16 +101,20 @@ api! {
     }
 
     fn cuDeviceGetByPCIBusId(handle: Out<'_, c_int>, id: Text<'_>) {
-        let wanted = id.take()?;
-        let bus = wanted.rsplit(':').nth(1).and_then(|bus| i32::from_str_radix(bus, 16).ok());
-        let found = process()?.devices.iter().find(|it| Some(it.properties.gpu & 0xff) == bus);
+        let wanted = PciId::read(id.take()?).ok_or(Status::INVALID_VALUE)?;
+        let is_it = |it: &&Device| PciId::read(&bus_id(it.properties.gpu as u32)) == Some(wanted);
+        let found = process()?.devices.iter().find(is_it);
         handle.put(found.ok_or(Status::INVALID_DEVICE)?.ordinal as c_int)
     }
 
     fn cuDeviceCanAccessPeer(can: Out<'_, c_int>, number: c_int, peer: c_int)
         => between_peers(can, number, peer);
-    fn cuDeviceGetP2PAttribute(value: Out<'_, c_int>, _attribute: c_int, number: c_int, peer: c_int)
-        => between_peers(value, number, peer);
+    fn cuDeviceGetP2PAttribute(value: Out<'_, c_int>, _attribute: c_int, number: c_int, peer: c_int) {
+        if number == peer {
+            return Err(Status::INVALID_DEVICE);
+        }
+        between_peers(value, number, peer)
+    }
 
     fn cuDevicePrimaryCtxRetain(context: Out<'_, Handle<Context>>, number: c_int) {
         let primary = primary(number)?;

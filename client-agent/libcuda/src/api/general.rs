@@ -15,25 +15,24 @@ use crate::tables;
 /// The flag of `cuGetProcAddress` that asks for per-thread default streams.
 const PER_THREAD: u64 = 2;
 
-/// Finds a function, and says why not where there is none.
+/// Finds a function. Gives 0, or the reason why there is none.
 fn find(
     name: &Text<'_>,
     function: &Out<'_, *mut c_void>,
     version: c_int,
     flags: u64,
-    why: &Out<'_, c_int>,
-) -> Result {
+) -> Result<c_int> {
+    // Programs of a newer CUDA ask for what it brought, and are told below what is not there.
+    if version > driver_version().max(symbol::newest()) {
+        return Err(Status::INVALID_VALUE);
+    }
     let (found, reason) = match symbol::find(name.take()?, version, flags & PER_THREAD != 0) {
         Found::Address(address) => (address.cast_mut().cast(), 0),
         Found::Unknown => (std::ptr::null_mut(), 1),
         Found::TooNew => (std::ptr::null_mut(), 2),
     };
     function.put(found)?;
-    why.put_if(reason);
-    match reason {
-        0 => Ok(()),
-        _ => Err(Status::NOT_FOUND),
-    }
+    Ok(reason)
 }
 
 /// Hands a text over that ends with a zero byte and stays; null where there is none.
@@ -52,11 +51,19 @@ api! {
     fn cuGetErrorString(error: c_int, string: Out<'_, *const c_char>) => put_text(&string, explain(error));
     fn cuGetErrorName(error: c_int, string: Out<'_, *const c_char>)
         => put_text(&string, describe(error).map(|(name, _)| name));
+    // Only a status tells a function that there is not from success.
     fn cuGetProcAddress(name: Text<'_>, function: Out<'_, *mut c_void>, version: c_int, flags: u64)
-        => find(&name, &function, version, flags, &Out::UNWANTED);
+        => match find(&name, &function, version, flags)? {
+            0 => Ok(()),
+            _ => Err(Status::NOT_FOUND),
+        };
     fn cuGetProcAddress_v2(
         name: Text<'_>, function: Out<'_, *mut c_void>, version: c_int, flags: u64, why: Out<'_, c_int>,
-    ) => find(&name, &function, version, flags, &why);
+    ) {
+        let reason = find(&name, &function, version, flags)?;
+        why.put_if(reason);
+        Ok(())
+    }
 
     fn cuGetExportTable(table: Out<'_, *const c_void>, id: In<'_, [u8; 16]>) {
         let found = tables::find(id.take()?);

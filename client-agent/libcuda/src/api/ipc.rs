@@ -6,7 +6,7 @@
 use std::ffi::c_uint;
 
 use super::memory::range;
-use crate::abi::{Handle, Out};
+use crate::abi::{Handle, Out, Word};
 use crate::current_context::current;
 use crate::event::{DISABLE_TIMING, Event, INTERPROCESS};
 use crate::exchange;
@@ -88,5 +88,11 @@ api! {
             }
             Ok(Event::table().add(Event::new(INTERPROCESS | DISABLE_TIMING, &context)))
         })
+    }
+}
+
+impl Word for IpcHandle {
+    fn word(&self) -> u64 {
+        0
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use crate::abi::Figure::{Int, Long};
-use crate::abi::{Count, Figure, Handle, List, Out, OutAny, Unused};
+use crate::abi::{Count, Figure, Handle, In, List, Out, OutAny};
 use crate::capture;
 use crate::current_context::{current, current_device};
 use crate::device::Device;
@@ -33,8 +33,12 @@ fn free(address: u64) -> Result {
 /// Where an allocation that holds an address begins, and its bytes.
 pub(super) fn range(address: u64) -> Result<(u64, u64)> {
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
-    let found = device.with(|session| session.channel().range(address));
-    found.ok_or(Status::INVALID_VALUE)
+    found_range(device, address).ok_or(Status::INVALID_VALUE)
+}
+
+fn found_range(device: &Device, address: u64) -> Option<(u64, u64)> {
+    let managed = device.managed.range(address);
+    managed.or_else(|| device.with(|session| session.channel().range(address)))
 }
 
 const CONTEXT: c_int = 1;
@@ -104,7 +108,7 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Figure> {
             _ => return Err(Status::INVALID_VALUE),
         });
     };
-    let found = device.with(|session| session.channel().range(address));
+    let found = found_range(device, address);
     let managed = device.managed.holds(address);
     if found.is_none() && !managed && !device.is_of_modules(address) {
         return Err(Status::INVALID_VALUE);
@@ -129,7 +133,8 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Figure> {
         HANDLE_TYPES => Long(physical::shared_at(base)),
         ACCESS => Int(3),
         POOL => Long(pool_handle::of(device, base).number() as u64),
-        SYNC_MEMOPS | RDMA => Int(0),
+        SYNC_MEMOPS => Int(u32::from(device.synchronous.holds(base))),
+        RDMA => Int(0),
         _ => return Err(Status::INVALID_VALUE),
     })
 }
@@ -200,5 +205,11 @@ api! {
         })
     }
 
-    fn cuPointerSetAttribute(_value: Unused<'_>, _attribute: c_int, address: u64) => range(address);
+    // The one attribute that can be set: an int that says whether copies wait.
+    fn cuPointerSetAttribute(value: In<'_, c_int>, _attribute: c_int, address: u64) {
+        let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
+        let (base, _) = range(address)?;
+        device.synchronous.set(base, value.take()? != 0);
+        Ok(())
+    }
 }

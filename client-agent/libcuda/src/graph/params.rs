@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::recorded::{Graph, Launch, Work};
-use crate::abi::{Data, Function, Handle, HostCall, HostFunction, In};
+use crate::abi::{Data, Function, Handle, HostCall, HostFunction, In, Word};
 use crate::context::Context;
 use crate::copy3d::Copy3D;
 use crate::event::Event;
@@ -110,6 +110,27 @@ pub(crate) struct AwaitedEvent(Handle<Event>);
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct ChildGraph(Handle<Graph>);
+
+impl Word for RecordedEvent {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.0.word()
+    }
+}
+
+impl Word for AwaitedEvent {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.0.word()
+    }
+}
+
+impl Word for ChildGraph {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.0.word()
+    }
+}
 
 /// `CUDA_CHILD_GRAPH_NODE_PARAMS`.
 #[repr(C)]

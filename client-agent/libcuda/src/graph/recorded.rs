@@ -128,7 +128,8 @@ impl Graph {
     /// Adds a node behind others of the graph.
     pub(crate) fn add(&self, work: Work, after: &[Handle<Node>]) -> Result<Handle<Node>> {
         let mut nodes = lock(&self.nodes);
-        if !after.iter().all(|node| nodes.contains_key(node)) {
+        let behind: BTreeSet<Handle<Node>> = after.iter().copied().collect();
+        if behind.len() != after.len() || !after.iter().all(|node| nodes.contains_key(node)) {
             return Err(Status::INVALID_VALUE);
         }
         if let Work::Child(child) = &work {
@@ -137,7 +138,7 @@ impl Graph {
         let handle = Node::table().add(Node { graph: self.handle });
         let node = Recorded {
             work,
-            after: after.iter().copied().collect(),
+            after: behind,
             original: handle,
         };
         nodes.insert(handle, node);

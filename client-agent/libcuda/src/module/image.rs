@@ -103,7 +103,22 @@ pub(crate) fn image(place: Place<'_>) -> Result<Image<'_>> {
         fatbin::WRAPPER if place.bytes.is_none() => wrapped(place),
         fatbin::MAGIC => contained(place).map(Image::Fatbin),
         ELF => Ok(Image::Binary),
-        _ => Ok(Image::Ptx(place.text())),
+        _ => text(place.text()).map(Image::Ptx),
+    }
+}
+
+/// A text that names a version of PTX, and one that there is.
+fn text(text: &[u8]) -> Result<&[u8]> {
+    const VERSION: &[u8] = b".version";
+    let mut places = text.windows(VERSION.len());
+    let at = places.position(|it| it == VERSION);
+    let behind = &text[at.ok_or(Status::INVALID_IMAGE)? + VERSION.len()..];
+    let number = behind.trim_ascii_start();
+    let digits = number.iter().take_while(|it| it.is_ascii_digit()).count();
+    let major = std::str::from_utf8(&number[..digits]).ok();
+    match major.and_then(|it| it.parse::<u32>().ok()) {
+        Some(10..) => Err(Status::UNSUPPORTED_PTX_VERSION),
+        _ => Ok(text),
     }
 }
 

@@ -1,15 +1,17 @@
 //! Kernels of libraries.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use client_session::Function;
 
 use super::part::Part;
 use crate::device::Device;
 use crate::handle::table;
+use crate::lock::lock;
 use crate::status::{Result, Status};
 
 /// Dynamic and static shared bytes that a kernel may use without asking for more.
@@ -49,7 +51,14 @@ pub(crate) struct Kernel {
     pub(crate) dynamic: AtomicI32,
     /// Clusters may have more blocks than every device of the architecture takes, as the program set it.
     pub(crate) non_portable: AtomicBool,
+    /// Attributes that are kept and mean nothing here, by number.
+    hints: Mutex<BTreeMap<i32, i32>>,
     registers: u32,
+}
+
+/// Most dynamic shared bytes until the program allows more: static and dynamic ones count together.
+fn dynamic_at_first(entry: &ptx::EntryInfo) -> i32 {
+    SHARED.saturating_sub_unsigned(entry.static_shared).max(0)
 }
 
 impl Kernel {
@@ -62,14 +71,16 @@ impl Kernel {
         registers: u32,
         devices: usize,
     ) -> Self {
+        let dynamic = AtomicI32::new(dynamic_at_first(&part.info.entries[index]));
         Self {
             library,
             part,
             index,
             name,
             functions: (0..devices).map(|_| OnceLock::new()).collect(),
-            dynamic: AtomicI32::new(SHARED),
+            dynamic,
             non_portable: AtomicBool::new(false),
+            hints: Mutex::default(),
             registers,
         }
     }
@@ -109,8 +120,9 @@ impl Kernel {
             index: self.index,
             name: self.name.clone(),
             functions: functions.collect(),
-            dynamic: AtomicI32::new(SHARED),
+            dynamic: AtomicI32::new(dynamic_at_first(self.entry())),
             non_portable: AtomicBool::new(false),
+            hints: Mutex::default(),
             registers: self.registers,
         }
     }
@@ -170,14 +182,17 @@ impl Kernel {
                 .registers
                 .min(fitting(most as u32))
                 .clamp(1, self.registers) as i32,
-            7 | 10..=13 | 15 => 0,
+            9..=13 | 15 => {
+                let set = lock(&self.hints).get(&number).copied();
+                set.unwrap_or(if number == 9 { -1 } else { 0 })
+            }
+            7 => 0,
             // The virtual architecture, by which libraries choose among their kernels; not the version
             // of the language.
             5 => self.part.info.architecture() as i32,
             6 if self.is_machine_code() => self.part.info.architecture() as i32,
             6 => compute.0 * 10 + compute.1,
             8 => self.dynamic.load(Ordering::Relaxed),
-            9 => -1,
             14 => i32::from(self.non_portable.load(Ordering::Relaxed)),
             _ => return Err(Status::INVALID_VALUE),
         })
@@ -197,8 +212,11 @@ impl Kernel {
                 self.non_portable.store(value != 0, Ordering::Relaxed);
                 Ok(())
             }
-            // Hints.
-            9..=13 | 15 => Ok(()),
+            9 if !(-1..=100).contains(&value) => Err(Status::INVALID_VALUE),
+            9..=13 | 15 => {
+                lock(&self.hints).insert(number, value);
+                Ok(())
+            }
             _ => Err(Status::INVALID_VALUE),
         }
     }

@@ -6,7 +6,7 @@ use super::storage::{self, Destructor};
 use crate::abi::{Data, Function, Handle, InAny, Out};
 use crate::api::{cuCtxGetCurrent, cuDevicePrimaryCtxRetain, cuModuleLoadData};
 use crate::context::Context;
-use crate::guard::guard;
+use crate::guard::unlisted;
 use crate::module::Library;
 use crate::status::{Result, Status};
 
@@ -65,19 +65,19 @@ pub(super) extern "C" fn put<'c>(
     value: Data<'c>,
     destructor: Function<'c, Destructor>,
 ) -> c_int {
-    guard("the runtime's tables", || {
+    unlisted("the runtime's tables", || {
         storage::put(context, key, value, destructor)
     })
 }
 
 /// Forgets a value; its destructor is not called.
 pub(super) extern "C" fn delete(context: Handle<Context>, key: usize) -> c_int {
-    guard("the runtime's tables", || storage::delete(context, key))
+    unlisted("the runtime's tables", || storage::delete(context, key))
 }
 
 /// A value that is kept with a context.
 pub(super) extern "C" fn get(value: Out<'_, usize>, context: Handle<Context>, key: usize) -> c_int {
-    guard("the runtime's tables", || {
+    unlisted("the runtime's tables", || {
         value.put(storage::get(context, key)?)
     })
 }

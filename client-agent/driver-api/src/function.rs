@@ -1,0 +1,78 @@
+//! One function of the driver API.
+
+use crate::role::Role;
+
+/// The state that a function needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// None: it answers before `cuInit`.
+    Any,
+    /// The driver is initialised; else the call is `CUDA_ERROR_NOT_INITIALIZED`.
+    Initialised,
+    /// A context is current to the thread; else the call is `CUDA_ERROR_INVALID_CONTEXT`.
+    Context,
+}
+
+/// A parameter of a function.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameter {
+    /// Its name in the manual.
+    pub name: &'static str,
+    /// The arguments that it takes.
+    pub role: Role,
+}
+
+/// A function of the driver API in one of its versions.
+#[derive(Debug, Clone, Copy)]
+pub struct Function {
+    /// The symbol of the version.
+    pub symbol: &'static str,
+    /// The section of the manual that describes it.
+    pub section: &'static str,
+    /// The state that it needs.
+    pub state: State,
+    /// Its parameters in order.
+    pub parameters: &'static [Parameter],
+}
+
+impl Function {
+    /// The code by which arguments are refused that no state of the program makes right, or 0. The first wrong
+    /// parameter decides.
+    ///
+    /// `words` are the arguments in order, each as the C interface passes it, extended to 64 bits by its sign.
+    #[must_use]
+    #[inline]
+    pub const fn refusal(&self, words: &[u64]) -> i32 {
+        let mut at = 0;
+        while at < self.parameters.len() && at < words.len() {
+            let code = self.parameters[at].role.refusal(words[at]);
+            if code != 0 {
+                return code;
+            }
+            at += 1;
+        }
+        0
+    }
+
+    /// Says whether it refuses any argument at all by its role.
+    #[must_use]
+    pub const fn refuses(&self) -> bool {
+        let mut at = 0;
+        while at < self.parameters.len() {
+            if self.parameters[at].role.refuses() {
+                return true;
+            }
+            at += 1;
+        }
+        false
+    }
+
+    /// The function's name without the suffix of a version.
+    #[must_use]
+    pub fn base(&self) -> &'static str {
+        match self.symbol.rsplit_once("_v") {
+            Some((base, version)) if version.bytes().all(|it| it.is_ascii_digit()) => base,
+            _ => self.symbol,
+        }
+    }
+}

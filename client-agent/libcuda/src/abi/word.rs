@@ -1,0 +1,20 @@
+//! Arguments as words, by which the table of the API judges them.
+
+/// An argument that the table of the API can judge.
+pub(crate) trait Word {
+    /// The argument as C passes it, extended to 64 bits by its sign. A structure that is passed by value is 0: the
+    /// table says nothing of it.
+    fn word(&self) -> u64;
+}
+
+macro_rules! numbers {
+    ($($ty:ty => $wide:ty),*) => {$(
+        impl Word for $ty {
+            #[inline]
+            fn word(&self) -> u64 {
+                (*self as $wide) as u64
+            }
+        }
+    )*};
+}
+numbers!(u8 => u64, u16 => u64, u32 => u64, u64 => u64, usize => u64, i32 => i64);

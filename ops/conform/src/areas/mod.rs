@@ -1,0 +1,67 @@
+//! The checks, by areas.
+
+mod contexts;
+mod copies;
+mod devices;
+mod events;
+mod launches;
+mod memory;
+mod modules;
+mod streams;
+mod table;
+
+use crate::check::Check;
+
+type Make = fn() -> Vec<Check>;
+
+/// The areas in order.
+const AREAS: &[(&str, Make)] = &[
+    ("uninitialised", table::uninitialised),
+    ("no-context", table::without_context),
+    ("nulls", table::nulls),
+    ("handles", table::handles),
+    ("values", table::values),
+    ("optional", table::optional),
+    ("devices", devices::checks),
+    ("contexts", contexts::checks),
+    ("memory", memory::checks),
+    ("copies", copies::checks),
+    ("modules", modules::checks),
+    ("launches", launches::checks),
+    ("streams", streams::checks),
+    ("events", events::checks),
+];
+
+/// The areas' names in order.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    AREAS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The checks of an area, always in the same order.
+pub(crate) fn checks(area: &str) -> Option<Vec<Check>> {
+    let (_, make) = AREAS.iter().find(|(name, _)| *name == area)?;
+    Some(make())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_of_checks_differ_within_their_area_and_there_are_many() {
+        let mut all = 0;
+        for area in names() {
+            let checks = checks(area).expect("an area");
+            let names: BTreeSet<String> = checks
+                .iter()
+                .map(|it| format!("{}: {}", it.function, it.claim))
+                .collect();
+            assert_eq!(names.len(), checks.len(), "{area}");
+            all += checks.len();
+        }
+        assert!(all >= 400, "{all}");
+    }
+}

@@ -1,0 +1,272 @@
+//! Checks made of the table of the API: states, null, sizes, flags, enumerators, devices, handles.
+
+use std::rc::Rc;
+
+use driver_api::{FUNCTIONS, Function, Object, Role, State};
+
+use crate::bench::Bench;
+use crate::check::{Check, Outcome, ensure};
+use crate::codes::{
+    INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NOT_INITIALIZED, SUCCESS,
+};
+use crate::driver::{Argument as _, Word, words};
+use crate::fixture::Fixture;
+
+/// Undocumented, or with arguments that only the function's own checks can make.
+const LEFT_OUT: [&str; 3] = ["cuGetExportTable", "cuDeviceGetLuid", "cuMemGetAccess"];
+
+fn functions() -> impl Iterator<Item = &'static Function> {
+    FUNCTIONS
+        .iter()
+        .filter(|it| !LEFT_OUT.contains(&it.symbol) && !it.symbol.ends_with("_ptsz"))
+}
+
+/// The function with its version where that is not plain, so that claims differ.
+fn named(function: &Function, claim: &str) -> String {
+    match function.symbol.strip_prefix(function.base()) {
+        Some(version @ ("_v3" | "_v4")) => format!("{claim} ({})", &version[1..]),
+        Some("")
+            if FUNCTIONS
+                .iter()
+                .any(|it| it.base() == function.base() && it.symbol != function.symbol) =>
+        {
+            format!("{claim} (v1)")
+        }
+        _ => claim.to_owned(),
+    }
+}
+
+fn check(
+    function: &'static Function,
+    claim: &str,
+    run: impl Fn(&Bench) -> Outcome + 'static,
+) -> Check {
+    let of = (function.base(), function.section);
+    Check::new(of, named(function, claim), run)
+}
+
+/// Before `cuInit` a function says so.
+pub(super) fn uninitialised() -> Vec<Check> {
+    let all = functions().filter(|it| it.state != State::Any);
+    all.map(|function| {
+        check(function, "before cuInit it says so", |bench| {
+            let words = vec![Word::NULL; function.parameters.len()];
+            bench.expect(NOT_INITIALIZED, function.symbol, &words)
+        })
+        .uninitialised()
+    })
+    .collect()
+}
+
+/// Without a current context a function says so.
+pub(super) fn without_context() -> Vec<Check> {
+    let fixture = Rc::new(Fixture::default());
+    let all = functions().filter(|it| it.state == State::Context);
+    all.map(|function| {
+        let fixture = Rc::clone(&fixture);
+        check(
+            function,
+            "without a current context it says so",
+            move |bench| {
+                let words = fixture.arguments(bench, function)?;
+                let context = bench.made("cuCtxGetCurrent", words![])?;
+                bench.ok("cuCtxSetCurrent", words![Word::NULL])?;
+                let seen = bench.expect(INVALID_CONTEXT, function.symbol, &words);
+                bench.ok("cuCtxSetCurrent", words![context])?;
+                seen
+            },
+        )
+    })
+    .collect()
+}
+
+/// Checks of each parameter of each function that a maker has something to say about.
+fn of_parameters(
+    make: impl Fn(&'static Function, usize, Role, &Rc<Fixture>) -> Vec<Check>,
+) -> Vec<Check> {
+    let fixture = Rc::new(Fixture::default());
+    let mut checks = Vec::new();
+    for function in functions() {
+        for (at, parameter) in function.parameters.iter().enumerate() {
+            checks.extend(make(function, at, parameter.role, &fixture));
+        }
+    }
+    checks
+}
+
+/// Calls a function with one argument changed.
+fn changed(
+    bench: &Bench,
+    fixture: &Fixture,
+    (function, at): (&Function, usize),
+    word: Word,
+    codes: &[i32],
+) -> Outcome {
+    let mut words = fixture.arguments(bench, function)?;
+    words[at] = word;
+    bench.expect_one_of(codes, function.symbol, &words)
+}
+
+/// A function reads a structure whose zeros it may refuse before it looks at another argument.
+fn reads_structure(function: &Function, but: usize) -> bool {
+    let mut parameters = function.parameters.iter().enumerate();
+    parameters.any(|(at, it)| at != but && it.role == Role::In)
+}
+
+/// Null where something must be is refused.
+pub(super) fn nulls() -> Vec<Check> {
+    of_parameters(|function, at, role, fixture| {
+        let name = function.parameters[at].name;
+        let is_pointer = matches!(
+            role,
+            Role::Out
+                | Role::In
+                | Role::KernelName
+                | Role::VariableName
+                | Role::Path
+                | Role::Callback
+        );
+        if !is_pointer {
+            return Vec::new();
+        }
+        let fixture = Rc::clone(fixture);
+        let made = check(
+            function,
+            &format!("null for {name} is refused"),
+            move |bench| {
+                changed(
+                    bench,
+                    &fixture,
+                    (function, at),
+                    Word::NULL,
+                    &[INVALID_VALUE],
+                )
+            },
+        );
+        vec![match reads_structure(function, at) {
+            true => made.uncertain(),
+            false => made,
+        }]
+    })
+}
+
+/// A handle that is null is refused where it has no meaning of its own.
+pub(super) fn handles() -> Vec<Check> {
+    of_parameters(|function, at, role, fixture| {
+        let Role::Handle(object) = role else {
+            return Vec::new();
+        };
+        let codes: &[i32] = match object {
+            Object::Context => &[INVALID_VALUE, INVALID_CONTEXT],
+            _ => &[INVALID_VALUE, INVALID_HANDLE],
+        };
+        let name = function.parameters[at].name;
+        let fixture = Rc::clone(fixture);
+        vec![check(
+            function,
+            &format!("a null {name} is refused"),
+            move |bench| changed(bench, &fixture, (function, at), Word::NULL, codes),
+        )]
+    })
+}
+
+/// Sizes of 0, flags and enumerators that there are not, devices that there are not.
+pub(super) fn values() -> Vec<Check> {
+    of_parameters(|function, at, role, fixture| {
+        let name = function.parameters[at].name;
+        let refused = |claim: String, word: Word, code: i32| {
+            let fixture = Rc::clone(fixture);
+            check(function, &claim, move |bench| {
+                changed(bench, &fixture, (function, at), word, &[code])
+            })
+        };
+        match role {
+            Role::Size => vec![refused(
+                format!("0 for {name} is refused"),
+                Word(0),
+                INVALID_VALUE,
+            )],
+            Role::Flags(mask) | Role::ContextFlags(mask) => {
+                let unknown = 1u64 << mask.trailing_ones();
+                let claim =
+                    format!("the flag {unknown:#x}, which there is not, is refused in {name}");
+                vec![refused(claim, Word(unknown), INVALID_VALUE)]
+            }
+            Role::OneOf(numbers) => {
+                let beyond = numbers.iter().max().map_or(0, |it| it + 1);
+                let of = |number: i64| {
+                    let claim = format!("{number} is no {name} and refused");
+                    refused(claim, number.word(), INVALID_VALUE)
+                };
+                let below = (!numbers.contains(&0)).then(|| of(0));
+                below.into_iter().chain([of(beyond)]).collect()
+            }
+            Role::Device => [(-1i64, "-1"), (4096, "4096")]
+                .map(|(number, text)| {
+                    let claim = format!("{text} for {name} is no device");
+                    refused(claim, number.word(), INVALID_DEVICE)
+                })
+                .into(),
+            _ => Vec::new(),
+        }
+    })
+}
+
+/// Functions that end, take or need what the others use, or that need arguments of their own: a call that
+/// succeeds would spoil the fixture, or cannot be made of the table.
+fn is_repeatable(function: &Function) -> bool {
+    !function.parameters.iter().any(|it| it.role == Role::In)
+        && !function.base().contains("Pop")
+        && !function.base().contains("Batch")
+}
+
+/// All answers at once are optional: of a variable the manual wants at least one.
+fn is_silent(function: &Function) -> bool {
+    !function
+        .parameters
+        .iter()
+        .any(|it| it.role == Role::VariableName)
+}
+
+/// Answers that are optional are not asked for, one at a time and all together.
+pub(super) fn optional() -> Vec<Check> {
+    let fixture = Rc::new(Fixture::default());
+    let mut checks = Vec::new();
+    for function in functions().filter(|it| is_repeatable(it)) {
+        let optional = |role: Role| role == Role::OutIf;
+        let places = function.parameters.iter().enumerate();
+        let places: Vec<usize> = places
+            .filter(|(_, it)| optional(it.role))
+            .map(|(at, _)| at)
+            .collect();
+        let several = (places.len() > 1 && is_silent(function)).then(|| places.clone());
+        let single = places.iter().map(|at| vec![*at]);
+        for without in single.chain(several) {
+            let names: Vec<&str> = without
+                .iter()
+                .map(|at| function.parameters[*at].name)
+                .collect();
+            let claim = format!("it answers without {}", names.join(", "));
+            let fixture = Rc::clone(&fixture);
+            let made = check(function, &claim, move |bench| {
+                let mut words = fixture.arguments(bench, function)?;
+                for at in &without {
+                    words[*at] = Word::NULL;
+                }
+                let seen = bench.code(function.symbol, &words)?;
+                ensure!(
+                    seen.0 == SUCCESS,
+                    "{} gave {seen}, though these answers are optional",
+                    function.symbol
+                );
+                Ok(())
+            });
+            // The manual names both answers and does not say that either may be left out.
+            checks.push(match function.base().contains("PotentialBlockSize") {
+                true => made.uncertain(),
+                false => made,
+            });
+        }
+    }
+    checks
+}

@@ -1,0 +1,21 @@
+//! A conformance suite for any CUDA driver: checks of the driver API by documented behaviour, in our words.
+//!
+//! A driver is a shared object that is called by the names of its functions. Each area of checks runs in a process
+//! of its own, so that a driver that crashes or hangs fails one check and no more. Many checks are made of the
+//! table of the API ([`driver_api`]); the others are written by hand, each a function in `areas`.
+
+mod areas;
+mod bench;
+mod check;
+mod codes;
+mod driver;
+mod fixture;
+mod kernels;
+mod report;
+mod run;
+mod serve;
+
+pub use areas::names as area_names;
+pub use report::{Report, Result as CheckResult, Verdict};
+pub use run::{Plan, run};
+pub use serve::serve;

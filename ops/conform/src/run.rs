@@ -1,0 +1,203 @@
+//! Runs areas in processes, and tells crashes and silence from results.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use crate::areas;
+use crate::check::{Check, Place};
+use crate::report::{self, Report, Verdict};
+use crate::serve::{MARK, Said};
+
+/// A check that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Processes that end by themselves may take so long to do so.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What is run, and how.
+pub struct Plan<'a> {
+    /// The areas.
+    pub areas: Vec<&'static str>,
+    /// Processes at a time.
+    pub at_once: usize,
+    /// The process that serves an area's checks from a number on ([`crate::serve`]).
+    pub process: &'a (dyn Fn(&str, usize) -> Result<Command> + Sync),
+    /// Told of each result.
+    pub tell: &'a (dyn Fn(&report::Result) + Sync),
+}
+
+/// Runs the checks.
+///
+/// # Errors
+/// When a process cannot be started or the driver does not begin.
+pub fn run(plan: &Plan<'_>) -> Result<Report> {
+    let began = Instant::now();
+    let next = Mutex::new(plan.areas.iter().copied().enumerate());
+    let found = Mutex::new(Vec::new());
+    let failed = thread::scope(|scope| {
+        let workers: Vec<_> = (0..plan.at_once.max(1))
+            .map(|_| {
+                scope.spawn(|| -> Result<()> {
+                    loop {
+                        let taken = next.lock().expect("no thread panics").next();
+                        let Some((at, area)) = taken else {
+                            return Ok(());
+                        };
+                        let results = run_area(plan, area)?;
+                        found.lock().expect("no thread panics").push((at, results));
+                    }
+                })
+            })
+            .collect();
+        let ends = workers
+            .into_iter()
+            .map(|it| it.join().expect("no thread panics"));
+        ends.filter_map(Result::err).next()
+    });
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let mut found = found.into_inner().expect("no thread panics");
+    found.sort_by_key(|(at, _)| *at);
+    Ok(Report {
+        results: found.into_iter().flat_map(|(_, results)| results).collect(),
+        seconds: began.elapsed().as_secs_f64(),
+    })
+}
+
+fn run_area(plan: &Plan<'_>, area: &'static str) -> Result<Vec<report::Result>> {
+    let checks = areas::checks(area).with_context(|| format!("there is no area {area}"))?;
+    let mut seen: Vec<Option<report::Result>> = checks.iter().map(|_| None).collect();
+    let shared = |place: Place, from: usize| {
+        let mut places = checks.iter().enumerate().skip(from);
+        places.find(|(_, it)| it.place == place).map(|it| it.0)
+    };
+    let mut tell = |number: usize, saw: Option<String>| {
+        let result = judged(area, &checks[number], saw);
+        (plan.tell)(&result);
+        seen[number] = Some(result);
+    };
+    for place in [Place::Uninitialised, Place::Shared] {
+        let mut next = shared(place, 0);
+        while let Some(from) = next {
+            let stopped = Process::start(plan, area, from)?.follow(&mut tell)?;
+            next = stopped.and_then(|at| shared(place, at + 1));
+        }
+    }
+    let alone = checks
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| it.place == Place::Alone);
+    for (number, _) in alone {
+        Process::start(plan, area, number)?.follow(&mut tell)?;
+    }
+    let missing = |(number, it): (usize, Option<report::Result>)| {
+        it.unwrap_or_else(|| judged(area, &checks[number], Some("it was not run".into())))
+    };
+    Ok(seen.into_iter().enumerate().map(missing).collect())
+}
+
+fn judged(area: &str, check: &Check, saw: Option<String>) -> report::Result {
+    let verdict = match &saw {
+        None => Verdict::Passed,
+        Some(saw) if saw.starts_with("the driver has no ") => Verdict::Absent,
+        Some(_) => Verdict::Failed,
+    };
+    report::Result {
+        area: area.into(),
+        function: check.function.into(),
+        check: check.claim.clone(),
+        section: check.section.into(),
+        certain: check.certain,
+        verdict,
+        saw: saw.unwrap_or_default(),
+    }
+}
+
+/// A process that runs checks.
+struct Process {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    fn start(plan: &Plan<'_>, area: &str, from: usize) -> Result<Self> {
+        let mut command = (plan.process)(area, from)?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().context("a process of checks")?;
+        let stdout = child.stdout.take().context("its output")?;
+        let (to, lines) = channel();
+        thread::spawn(move || {
+            let mut read = BufReader::new(stdout);
+            let mut line = Vec::new();
+            while read.read_until(b'\n', &mut line).is_ok_and(|it| it > 0) {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if to.send(text).is_err() {
+                    break;
+                }
+                line.clear();
+            }
+        });
+        Ok(Self { child, lines })
+    }
+
+    /// Hears results until the process ends. Tells of the check that it crashed or hung in, and gives its number.
+    fn follow(mut self, tell: &mut impl FnMut(usize, Option<String>)) -> Result<Option<usize>> {
+        let mut running = None;
+        loop {
+            let heard = self.lines.recv_timeout(PATIENCE);
+            let said = match &heard {
+                Ok(line) => line.strip_prefix(MARK).map(serde_json::from_str::<Said>),
+                Err(_) => None,
+            };
+            match (heard, said) {
+                (Ok(_), Some(Ok(Said::Begun(number)))) => running = Some(number),
+                (Ok(_), Some(Ok(Said::Ended(number, saw)))) => {
+                    running = None;
+                    tell(number, saw);
+                }
+                // What the driver prints.
+                (Ok(_), _) => {}
+                (Err(RecvTimeoutError::Timeout), _) => {
+                    let number = running.context("a process of checks does not end")?;
+                    tell(number, Some(format!("it has not returned in {PATIENCE:?}")));
+                    return Ok(Some(number));
+                }
+                (Err(RecvTimeoutError::Disconnected), _) => break,
+            }
+        }
+        let ended = self.ended()?;
+        match running {
+            Some(number) => {
+                tell(number, Some(format!("the process ended: {ended}")));
+                Ok(Some(number))
+            }
+            None if ended.success() => Ok(None),
+            None => anyhow::bail!("a process of checks cannot go on, and says why above: {ended}"),
+        }
+    }
+
+    fn ended(&mut self) -> Result<ExitStatus> {
+        let until = Instant::now() + GRACE;
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        anyhow::bail!("a process of checks closed its output and does not end")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Gone already, as a rule.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
