@@ -73,7 +73,7 @@ fn a_candidate_that_hears_little_follows_in_its_time_all_the_same() {
         while world.leading().is_none() {
             let took = (world.now - began) / MS;
             assert!(took < 3_100, "{took} ms, with a word every {every}");
-            if took % every == 0 {
+            if took.is_multiple_of(every) {
                 world.tell(1 - at, Event::Stores(Vec::new()));
             }
             world.pass(1);
