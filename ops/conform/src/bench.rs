@@ -3,9 +3,9 @@
 use std::cell::{OnceCell, RefCell};
 use std::ffi::{CStr, CString};
 
-use crate::check::{Finding, Outcome};
 use crate::codes::SUCCESS;
 use crate::driver::{self, Code, Driver, Word, words};
+use crate::finding::{Finding, Outcome};
 use crate::kernels;
 
 /// The driver under test and a check's tools.

@@ -1,13 +1,7 @@
 //! Checks: what each asks of a driver, and what it says.
 
 use crate::bench::Bench;
-
-/// The reason why a check fails: what it saw.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Finding(pub(crate) String);
-
-/// A check's outcome.
-pub(crate) type Outcome = Result<(), Finding>;
+use crate::finding::Outcome;
 
 /// The process that a check runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +66,3 @@ impl Check {
         (self.run)(bench)
     }
 }
-
-/// Fails with what was seen unless a condition holds.
-macro_rules! ensure {
-    ($condition:expr, $($saw:tt)+) => {
-        match $condition {
-            true => {}
-            false => return Err($crate::check::Finding(format!($($saw)+))),
-        }
-    };
-}
-pub(crate) use ensure;

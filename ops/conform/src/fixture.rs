@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use driver_api::{Function, Object, Parameter, Role};
 
 use crate::bench::Bench;
-use crate::check::Finding;
 use crate::driver::{Argument as _, Word, words};
+use crate::finding::Finding;
 use crate::kernels;
 
 /// Bytes of each place that an argument points to: more than any structure of the driver API has.

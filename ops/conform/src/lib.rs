@@ -9,6 +9,7 @@ mod bench;
 mod check;
 mod codes;
 mod driver;
+mod finding;
 mod fixture;
 mod kernels;
 mod report;

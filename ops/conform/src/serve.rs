@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::areas;
 use crate::bench::Bench;
-use crate::check::{Check, Finding, Place};
+use crate::check::{Check, Place};
 use crate::driver::Driver;
+use crate::finding::Finding;
 
 /// Begins each line that is ours.
 pub(crate) const MARK: char = '\u{1}';

@@ -3,12 +3,13 @@
 use std::thread;
 
 use crate::bench::Bench;
-use crate::check::{Check, Finding, Outcome, ensure};
+use crate::check::Check;
 use crate::codes::{
     CONTEXT_IS_DESTROYED, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, PEER_ACCESS_NOT_ENABLED,
     SUCCESS, UNSUPPORTED_LIMIT,
 };
 use crate::driver::{Argument as _, Code, Word, words};
+use crate::finding::{Finding, Outcome, ensure};
 
 const CONTEXTS: &str = "Context Management";
 const PRIMARY: &str = "Primary Context Management";

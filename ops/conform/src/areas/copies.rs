@@ -1,9 +1,10 @@
 //! Copies and fills: shapes, bounds, order.
 
 use crate::bench::Bench;
-use crate::check::{Check, Finding, Outcome, ensure};
+use crate::check::Check;
 use crate::codes::INVALID_VALUE;
 use crate::driver::{Argument as _, Word, words};
+use crate::finding::{Finding, Outcome, ensure};
 
 const MEMORY: &str = "Memory Management";
 

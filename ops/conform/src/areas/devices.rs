@@ -3,9 +3,10 @@
 use std::ffi::{CStr, c_char};
 
 use crate::bench::Bench;
-use crate::check::{Check, Finding, Outcome, ensure};
+use crate::check::Check;
 use crate::codes::{INVALID_DEVICE, INVALID_VALUE, NOT_FOUND, SUCCESS};
 use crate::driver::{Word, words};
+use crate::finding::{Finding, Outcome, ensure};
 
 const DEVICES: &str = "Device Management";
 const ERRORS: &str = "Error Handling";

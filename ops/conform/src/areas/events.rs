@@ -1,9 +1,10 @@
 //! Events and graphs.
 
 use crate::bench::Bench;
-use crate::check::{Check, Finding, Outcome, ensure};
+use crate::check::Check;
 use crate::codes::{GRAPH_EXEC_UPDATE_FAILURE, INVALID_HANDLE, INVALID_VALUE, SUCCESS};
 use crate::driver::{Argument as _, Word, words};
+use crate::finding::{Finding, Outcome, ensure};
 
 const EVENTS: &str = "Event Management";
 const GRAPHS: &str = "Graph Management";

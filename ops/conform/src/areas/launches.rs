@@ -1,9 +1,10 @@
 //! Launches and occupancy.
 
 use crate::bench::Bench;
-use crate::check::{Check, Outcome, ensure};
+use crate::check::Check;
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE, LAUNCH_OUT_OF_RESOURCES, SUCCESS};
 use crate::driver::{Argument as _, Word, words};
+use crate::finding::{Outcome, ensure};
 
 const CONTROL: &str = "Execution Control";
 const OCCUPANCY: &str = "Occupancy";
@@ -19,7 +20,7 @@ fn shaped(
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
-) -> Result<i32, crate::check::Finding> {
+) -> Result<i32, crate::finding::Finding> {
     let kernel = bench.kernel(c"nothing")?;
     let null = Word::NULL;
     let seen = bench.code(
@@ -321,7 +322,7 @@ fn blocks(
     kernel: u64,
     threads: i32,
     shared: usize,
-) -> Result<i32, crate::check::Finding> {
+) -> Result<i32, crate::finding::Finding> {
     let mut blocks = -1i32;
     bench.ok(
         "cuOccupancyMaxActiveBlocksPerMultiprocessor",

@@ -1,12 +1,13 @@
 //! Device memory, host memory, pointers.
 
 use crate::bench::Bench;
-use crate::check::{Check, Finding, Outcome, ensure};
+use crate::check::Check;
 use crate::codes::{
     HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_CONTEXT, INVALID_VALUE,
     NOT_FOUND, OUT_OF_MEMORY, SUCCESS,
 };
 use crate::driver::{Argument as _, Word, words};
+use crate::finding::{Finding, Outcome, ensure};
 
 const MEMORY: &str = "Memory Management";
 const POINTERS: &str = "Unified Addressing";

@@ -3,11 +3,12 @@
 use std::ffi::{CString, c_char};
 
 use crate::bench::Bench;
-use crate::check::{Check, Finding, Outcome, ensure};
+use crate::check::Check;
 use crate::codes::{
     FILE_NOT_FOUND, INVALID_IMAGE, INVALID_PTX, INVALID_VALUE, NOT_FOUND, UNSUPPORTED_PTX_VERSION,
 };
 use crate::driver::{Word, words};
+use crate::finding::{Finding, Outcome, ensure};
 use crate::kernels;
 
 const MODULES: &str = "Module Management";

@@ -3,13 +3,14 @@
 use std::thread;
 
 use crate::bench::Bench;
-use crate::check::{Check, Finding, Outcome, ensure};
+use crate::check::Check;
 use crate::codes::{
     CAPTURED_EVENT, INVALID_HANDLE, INVALID_VALUE, STREAM_CAPTURE_IMPLICIT,
     STREAM_CAPTURE_INVALIDATED, STREAM_CAPTURE_UNJOINED, STREAM_CAPTURE_UNSUPPORTED,
     STREAM_CAPTURE_WRONG_THREAD, SUCCESS,
 };
 use crate::driver::{Word, words};
+use crate::finding::{Finding, Outcome, ensure};
 
 const STREAMS: &str = "Stream Management";
 /// `CU_STREAM_NON_BLOCKING`.

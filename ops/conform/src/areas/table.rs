@@ -5,11 +5,12 @@ use std::rc::Rc;
 use driver_api::{FUNCTIONS, Function, Object, Role, State};
 
 use crate::bench::Bench;
-use crate::check::{Check, Outcome, ensure};
+use crate::check::Check;
 use crate::codes::{
     INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NOT_INITIALIZED, SUCCESS,
 };
 use crate::driver::{Argument as _, Word, words};
+use crate::finding::{Outcome, ensure};
 use crate::fixture::Fixture;
 
 /// Undocumented, or with arguments that only the function's own checks can make.

@@ -1,0 +1,19 @@
+//! Outcomes of checks.
+
+/// The reason why a check fails: what it saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding(pub(crate) String);
+
+/// A check's outcome.
+pub(crate) type Outcome = Result<(), Finding>;
+
+/// Fails with what was seen unless a condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($saw:tt)+) => {
+        match $condition {
+            true => {}
+            false => return Err($crate::finding::Finding(format!($($saw)+))),
+        }
+    };
+}
+pub(crate) use ensure;
