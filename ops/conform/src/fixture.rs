@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
-use std::path::PathBuf;
+use std::fs::File;
 
 use driver_api::{Function, Object, Parameter, Role};
 
@@ -23,6 +23,7 @@ pub(crate) struct Fixture {
     objects: RefCell<HashMap<&'static str, u64>>,
     places: RefCell<Vec<Box<[u64]>>>,
     image: Cell<Option<&'static CStr>>,
+    file: RefCell<Option<(File, CString)>>,
 }
 
 extern "C" fn callback(_data: *mut c_void) {}
@@ -86,15 +87,14 @@ impl Fixture {
         })
     }
 
-    /// A file with the kernels.
+    /// The path of a file with the kernels, which lives as long as the fixture.
     fn path(&self) -> Result<Word, Finding> {
-        let name = format!("warploom-conform-{}.ptx", std::process::id());
-        let path: PathBuf = std::env::temp_dir().join(name);
-        std::fs::write(&path, kernels::PTX).map_err(|it| Finding(it.to_string()))?;
-        let text = path.to_string_lossy().into_owned();
-        let text = CString::new(text).map_err(|it| Finding(it.to_string()))?;
-        let text: &'static CStr = Box::leak(text.into_boxed_c_str());
-        Ok(text.word())
+        if self.file.borrow().is_none() {
+            *self.file.borrow_mut() = Some(kernels::file()?);
+        }
+        let file = self.file.borrow();
+        let path = file.as_ref().map(|(_, path)| path.as_c_str().word());
+        Ok(path.unwrap_or(Word::NULL))
     }
 
     fn kept(

@@ -1,9 +1,9 @@
 //! Runs areas in processes, and tells crashes and silence from results.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ use crate::serve::{MARK, Said};
 
 /// A check that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Bytes of a line that are read at once: a driver may print what it likes.
+const LINE: u64 = 64 << 10;
 /// Processes that end by themselves may take so long to do so.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -131,11 +133,15 @@ impl Process {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().context("a process of checks")?;
         let stdout = child.stdout.take().context("its output")?;
-        let (to, lines) = channel();
+        let (to, lines) = sync_channel(64);
         thread::spawn(move || {
             let mut read = BufReader::new(stdout);
             let mut line = Vec::new();
-            while read.read_until(b'\n', &mut line).is_ok_and(|it| it > 0) {
+            while (&mut read)
+                .take(LINE)
+                .read_until(b'\n', &mut line)
+                .is_ok_and(|it| it > 0)
+            {
                 let text = String::from_utf8_lossy(&line).trim_end().to_owned();
                 if to.send(text).is_err() {
                     break;
@@ -148,17 +154,21 @@ impl Process {
 
     /// Hears results until the process ends. Tells of the check that it crashed or hung in, and gives its number.
     fn follow(mut self, tell: &mut impl FnMut(usize, Option<String>)) -> Result<Option<usize>> {
-        let mut running = None;
+        let (mut running, mut until) = (None, Instant::now() + PATIENCE);
         loop {
-            let heard = self.lines.recv_timeout(PATIENCE);
+            // Whatever the driver prints meanwhile lengthens no check's time.
+            let left = until.saturating_duration_since(Instant::now());
+            let heard = self.lines.recv_timeout(left);
             let said = match &heard {
                 Ok(line) => line.strip_prefix(MARK).map(serde_json::from_str::<Said>),
                 Err(_) => None,
             };
             match (heard, said) {
-                (Ok(_), Some(Ok(Said::Begun(number)))) => running = Some(number),
+                (Ok(_), Some(Ok(Said::Begun(number)))) => {
+                    (running, until) = (Some(number), Instant::now() + PATIENCE);
+                }
                 (Ok(_), Some(Ok(Said::Ended(number, saw)))) => {
-                    running = None;
+                    (running, until) = (None, Instant::now() + PATIENCE);
                     tell(number, saw);
                 }
                 // What the driver prints.

@@ -61,7 +61,7 @@ fn somewhat_more_is_asked_for_than_is_needed_and_again_until_it_is_answered() {
     let as_asked = (request.held, request.after, request.least, request.wanted);
     assert_eq!(as_asked, (0, 7, 256, 256 + 2 * MIB));
     assert_eq!(commitment.message(1), None);
-    // Whoever comes meanwhile waits for that answer first.
+    // A call that comes meanwhile waits for that answer first.
     let other = commitment.ask(2, 0, 8, MIB);
     assert_eq!((other.number, other.is_own), (asked.number, false));
     assert_eq!(commitment.next_wakeup(), Some(RESEND.0));

@@ -1,12 +1,16 @@
 //! The checks, by areas.
 
+mod captures;
 mod contexts;
 mod copies;
 mod devices;
 mod events;
+mod functions;
+mod graphs;
 mod launches;
 mod memory;
 mod modules;
+mod pointers;
 mod streams;
 mod table;
 
@@ -25,11 +29,15 @@ const AREAS: &[(&str, Make)] = &[
     ("devices", devices::checks),
     ("contexts", contexts::checks),
     ("memory", memory::checks),
+    ("pointers", pointers::checks),
     ("copies", copies::checks),
     ("modules", modules::checks),
+    ("functions", functions::checks),
     ("launches", launches::checks),
     ("streams", streams::checks),
+    ("captures", captures::checks),
     ("events", events::checks),
+    ("graphs", graphs::checks),
 ];
 
 /// The areas' names in order.

@@ -1,4 +1,4 @@
-//! Modules, libraries, the linker, functions, variables.
+//! Modules, libraries, the linker, variables.
 
 use std::ffi::{CString, c_char};
 
@@ -13,7 +13,6 @@ use crate::kernels;
 
 const MODULES: &str = "Module Management";
 const LIBRARIES: &str = "Library Management";
-const FUNCTIONS: &str = "Execution Control";
 
 fn loaded(bench: &Bench, image: &str, codes: &[i32]) -> Outcome {
     let image = CString::new(image).map_err(|it| Finding(it.to_string()))?;
@@ -62,13 +61,8 @@ pub(super) fn checks() -> Vec<Check> {
             },
         ),
         Check::new(of("cuModuleLoad"), "a file of PTX is loaded", |it| {
-            let path =
-                std::env::temp_dir().join(format!("conform-module-{}.ptx", std::process::id()));
-            std::fs::write(&path, kernels::PTX).map_err(|it| Finding(it.to_string()))?;
-            let text = CString::new(path.to_string_lossy().as_bytes())
-                .map_err(|it| Finding(it.to_string()))?;
-            let module = it.made("cuModuleLoad", words![text.as_c_str()]);
-            let _ = std::fs::remove_file(&path);
+            let (_file, path) = kernels::file()?;
+            let module = it.made("cuModuleLoad", words![path.as_c_str()]);
             it.ok("cuModuleUnload", words![module?])
         }),
         Check::new(
@@ -207,7 +201,6 @@ pub(super) fn checks() -> Vec<Check> {
         ),
     ];
     checks.extend(libraries());
-    checks.extend(functions());
     checks
 }
 
@@ -399,112 +392,6 @@ fn libraries() -> Vec<Check> {
                 it.ok("cuLibraryUnload", words![library])?;
                 end?;
                 ensure!(seen == [(0, 8), (8, 4), (16, 8)], "{seen:?}");
-                Ok(())
-            },
-        ),
-    ]
-}
-
-fn attribute(bench: &Bench, kernel: u64, number: i32) -> Result<i32, Finding> {
-    let mut value = -1i32;
-    bench.ok("cuFuncGetAttribute", words![&mut value, number, kernel])?;
-    Ok(value)
-}
-
-fn functions() -> Vec<Check> {
-    let of = |function| (function, FUNCTIONS);
-    let is = |number: i32, claim: &'static str, wanted: fn(i32) -> bool| {
-        Check::new(of("cuFuncGetAttribute"), claim, move |it| {
-            let value = attribute(it, it.kernel(c"bounded")?, number)?;
-            ensure!(wanted(value), "attribute {number} is {value}");
-            Ok(())
-        })
-    };
-    let kept = |number: i32, claim: &'static str, value: i32| {
-        Check::new(of("cuFuncSetAttribute"), claim, move |it| {
-            let module = it.fresh_module()?;
-            let kernel = it.made("cuModuleGetFunction", words![module, c"reverse"])?;
-            it.ok("cuFuncSetAttribute", words![kernel, number, value])?;
-            let seen = attribute(it, kernel, number)?;
-            it.ok("cuModuleUnload", words![module])?;
-            ensure!(seen == value, "{seen}");
-            Ok(())
-        })
-    };
-    vec![
-        is(0, "threads per block are bounded by maxntid", |it| {
-            it == 128
-        }),
-        is(1, "static shared memory is the kernel's", |it| it == 4096),
-        is(4, "a kernel uses registers", |it| (1..=255).contains(&it)),
-        is(5, "the PTX version is a number of two digits", |it| {
-            it >= 30
-        }),
-        is(6, "the binary version is a number of two digits", |it| {
-            it >= 30
-        }),
-        kept(8, "dynamic shared memory is as it was set", 32 << 10),
-        kept(9, "the carve-out of shared memory is as it was set", 50),
-        Check::new(
-            of("cuFuncSetAttribute"),
-            "more shared memory than a block can have is refused",
-            |it| {
-                let most = it.attribute(97)?;
-                it.expect(
-                    INVALID_VALUE,
-                    "cuFuncSetAttribute",
-                    words![it.kernel(c"bounded")?, 8i32, most],
-                )
-            },
-        ),
-        Check::new(
-            of("cuFuncSetAttribute"),
-            "an attribute that cannot be set is refused",
-            |it| {
-                it.expect(
-                    INVALID_VALUE,
-                    "cuFuncSetAttribute",
-                    words![it.kernel(c"fill")?, 4i32, 10i32],
-                )
-            },
-        ),
-        Check::new(
-            of("cuFuncGetAttribute"),
-            "a number beyond the last is no attribute",
-            |it| {
-                let mut value = 0i32;
-                it.expect(
-                    INVALID_VALUE,
-                    "cuFuncGetAttribute",
-                    words![&mut value, 999i32, it.kernel(c"fill")?],
-                )
-            },
-        ),
-        Check::new(
-            of("cuFuncGetModule"),
-            "a function's module is the one it came from",
-            |it| {
-                let (module, mut seen) = (it.module()?, 0u64);
-                it.ok("cuFuncGetModule", words![&mut seen, it.kernel(c"fill")?])?;
-                ensure!(seen == module, "{seen:#x}, not {module:#x}");
-                Ok(())
-            },
-        ),
-        Check::new(of("cuFuncGetName"), "a function's name is its name", |it| {
-            let mut name: *const c_char = std::ptr::null();
-            it.ok("cuFuncGetName", words![&mut name, it.kernel(c"fill")?])?;
-            let seen = it.text(name);
-            ensure!(seen == "fill", "{seen}");
-            Ok(())
-        }),
-        Check::new(
-            of("cuFuncLoad"),
-            "a function that was loaded is loaded",
-            |it| {
-                let (kernel, mut state) = (it.kernel(c"nothing")?, 9i32);
-                it.ok("cuFuncLoad", words![kernel])?;
-                it.ok("cuFuncIsLoaded", words![&mut state, kernel])?;
-                ensure!(state == 1, "{state}");
                 Ok(())
             },
         ),
