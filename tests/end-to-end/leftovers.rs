@@ -25,6 +25,15 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
+/// All that lies in a folder.
+fn tree(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let paths = entries.map(|it| it.path());
+    paths
+        .flat_map(|it| tree(&it).into_iter().chain([it]))
+        .collect()
+}
+
 /// Folders of clusters in a folder.
 fn clusters(dir: &Path) -> usize {
     let has = |path: &PathBuf| path.join("broker").exists();
@@ -61,13 +70,16 @@ fn what_was_killed_leaves_its_folder_to_the_next() {
     until("its folder is there", || clusters(dir.path()) == 1);
     let two = start(dir.path(), COMMANDS[1].0, COMMANDS[1].1);
     assert_eq!(clusters(dir.path()), 2);
+    let mut said = String::new();
     for mut running in [one, two] {
         running.signal(Signal::INT);
         assert_eq!(running.ends(), Some(1), "{}", running.said());
+        said += &running.said();
     }
     let mut left = entries(dir.path());
     left.sort();
-    assert_eq!(left, [bare, file]);
+    let within: Vec<PathBuf> = left.iter().flat_map(|it| tree(it)).collect();
+    assert_eq!(left, [bare, file], "{within:#?}\n{said}");
 }
 
 #[test]

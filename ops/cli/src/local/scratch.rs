@@ -4,7 +4,7 @@
 //! Who owns a folder holds a lock in it, which ends with its process however that comes. A folder
 //! without one is nobody's business here, and neither is another user's.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -16,9 +16,10 @@ use rustix::fs::{Mode, OFlags};
 
 /// How the names of all of them begin.
 const PREFIX: &str = "warploom-";
-/// The file that is locked, and what it is called until it is.
+/// How the names of those end that have no locked file yet.
+const NEW: &str = ".new";
+/// The file that is locked.
 const OWNER: &str = "owner.lock";
-const NEW: &str = "owner.new";
 
 /// A folder, its owner's only, removed with all it holds when dropped.
 #[derive(Debug)]
@@ -47,20 +48,17 @@ impl Scratch {
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => {}
-                // Of a process that had our number before us.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                Err(error) => {
-                    return Err(error).with_context(|| format!("making {}", path.display()));
+            let made = make(&path);
+            match made.with_context(|| format!("making {}", path.display()))? {
+                Some(owner) => {
+                    return Ok(Self {
+                        path,
+                        _owner: owner,
+                    });
                 }
+                // Of a process that had our number before us, or taken for what another has left.
+                None => continue,
             }
-            let owned = own(&path);
-            let owner = owned.with_context(|| format!("locking {}", path.display()))?;
-            return Ok(Self {
-                path,
-                _owner: owner,
-            });
         }
     }
 
@@ -78,14 +76,48 @@ impl Drop for Scratch {
     }
 }
 
-/// Locks a folder. The lock has its name once it is held: who looks never sees it free.
-fn own(path: &Path) -> io::Result<File> {
+/// Makes a folder with a lock that is held; none where there is one of this name, or where another process took
+/// it for abandoned before it was locked. It has its name once it is locked: a process that is killed before leaves
+/// one that ends in [`NEW`], of which all know that it is a folder like this.
+fn make(path: &Path) -> io::Result<Option<File>> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(NEW);
+    let new = PathBuf::from(new);
+    match DirBuilder::new().mode(0o700).create(&new) {
+        Ok(()) => {}
+        // Of a process that had our number before us.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let Some(owner) = own(&new)? else {
+        return Ok(None);
+    };
+    if path.symlink_metadata().is_ok() {
+        clear(&new)?;
+        return Ok(None);
+    }
+    fs::rename(&new, path)?;
+    Ok(Some(owner))
+}
+
+/// Locks a fresh folder; none where another process took it for abandoned.
+fn own(path: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600);
-    let file = file.open(path.join(NEW))?;
-    file.try_lock()?;
-    fs::rename(path.join(NEW), path.join(OWNER))?;
-    Ok(file)
+    let file = match file.open(path.join(OWNER)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Whether a name is of a folder without a lock.
+fn is_new(name: &str) -> bool {
+    name.starts_with(PREFIX) && name.ends_with(NEW)
 }
 
 /// Removes the folders whose owner is gone. What fails is left for the next time.
@@ -100,6 +132,9 @@ fn sweep(parent: &Path) {
         {
             let _ = clear(&entry.path());
             drop(owner);
+        } else if name.to_str().is_some_and(is_new) {
+            // Its process was killed before it had a lock, or makes another one then.
+            let _ = fs::remove_dir(entry.path());
         }
     }
 }
@@ -160,7 +195,7 @@ mod tests {
     fn left(parent: &Path, name: &str) -> PathBuf {
         let path = parent.join(name);
         DirBuilder::new().mode(0o700).create(&path).expect("made");
-        drop(own(&path).expect("locked"));
+        drop(own(&path).expect("made").expect("locked"));
         fs::create_dir(path.join("broker")).expect("made");
         fs::write(path.join("broker/log"), "said").expect("written");
         path
@@ -176,6 +211,40 @@ mod tests {
         assert_eq!(path.metadata().expect("there").mode() & 0o777, 0o700);
         drop(one);
         assert!(!path.exists() && two.path().exists());
+    }
+
+    #[test]
+    fn a_process_that_is_killed_at_any_moment_leaves_nothing_for_good() {
+        let dir = test_cluster::TempDir::new().expect("a folder");
+        let at = |name: &str| dir.path().join(name);
+        let made = |name: &str| {
+            let made = DirBuilder::new().mode(0o700).create(at(name));
+            made.expect("made");
+        };
+        // Killed before it had a file, before it locked the file, and before the folder had its name.
+        made("warploom-1-0.new");
+        made("warploom-1-1.new");
+        fs::write(at("warploom-1-1.new").join(OWNER), "").expect("written");
+        made("warploom-1-2.new");
+        drop(own(&at("warploom-1-2.new")).expect("made").expect("locked"));
+        // Not killed: it holds its lock.
+        made("warploom-2-0.new");
+        let held = own(&at("warploom-2-0.new")).expect("made");
+        let scratch = Scratch::within(dir.path()).expect("made");
+        let mut left = fs::read_dir(dir.path()).expect("a folder").flatten();
+        assert!(left.all(|it| it.path() == scratch.path() || it.path() == at("warploom-2-0.new")));
+        assert!(held.is_some() && at("warploom-2-0.new").exists());
+    }
+
+    #[test]
+    fn a_folder_that_was_taken_for_abandoned_is_not_used() {
+        let dir = test_cluster::TempDir::new().expect("a folder");
+        let gone = dir.path().join("warploom-1-0.new");
+        assert!(own(&gone).expect("no error").is_none());
+        let taken = dir.path().join("warploom-1-1");
+        fs::create_dir(&taken).expect("made");
+        assert!(make(&taken).expect("no error").is_none());
+        assert!(!dir.path().join("warploom-1-1.new").exists());
     }
 
     #[test]
