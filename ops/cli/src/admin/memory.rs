@@ -9,8 +9,9 @@ use futures_util::future::join_all;
 
 use super::Administrator;
 
-/// How long one worker may take to answer; one of a build before never does.
-const ASK: Duration = Duration::from_secs(1);
+/// How long one worker may take to answer. A busy one takes its time; one of a build before does not hear, which
+/// the broker says at once.
+const ASK: Duration = Duration::from_secs(3);
 /// Pages at most of one worker.
 const PAGES: usize = 1_000;
 
