@@ -263,6 +263,9 @@ async fn the_record_is_cut_where_the_days_cannot_be_kept() {
     what_devices_did_is_kept(&mut loaded, &tool);
 }
 
+/// Nanoseconds between two inputs of a leader on a busy machine, at most.
+const BETWEEN_INPUTS: f64 = 1.5e9;
+
 /// What devices did in the part that was cut off is kept: with the rest it is what the whole record tells. The
 /// leader is told to leave: while it leads, its record goes on between one look and the next.
 fn what_devices_did_is_kept(loaded: &mut LoadedCluster, tool: &Tool) {
@@ -280,8 +283,9 @@ fn what_devices_did_is_kept(loaded: &mut LoadedCluster, tool: &Tool) {
     };
     let kept = sums(tool.json(&["why", "gpu:0"]));
     let whole = sums(tool.json(&["why", "gpu:0", "--record", "archive"]));
-    // Where the record begins now, nobody knows what the device did before the first input.
-    let near = |one: f64, other: f64| (one / other - 1.0).abs() < 0.02;
+    // Where the record begins now, what the device did before the first input is not known: on a busy machine inputs
+    // are far apart.
+    let near = |one: f64, other: f64| (one - other).abs() < BETWEEN_INPUTS.max(0.02 * other);
     assert!(whole.0 > 0.0 && near(kept.0, whole.0), "{kept:?} {whole:?}");
     assert!(
         near(kept.0 + kept.1, whole.0 + whole.1),
