@@ -6,6 +6,8 @@ use bus_schemas::{Code, Failure, Window};
 
 /// Every allocation begins at a multiple of this.
 const GRAIN: u64 = 256;
+/// Variables of unloaded modules that are remembered.
+const GONE: usize = 4_096;
 /// An allocation of at least this many bytes begins at a multiple of it.
 const LARGE: u64 = 2 << 20;
 
@@ -30,8 +32,10 @@ pub struct Addresses {
     imported: BTreeSet<u64>,
     /// Where the worker puts module variables.
     worker: (u64, u64),
-    /// Those that lie elsewhere, for a GPU's driver put them there: address -> (bytes, slot of the module).
+    /// Those that the program knows: address -> (bytes, slot of the module). A GPU's driver puts them elsewhere.
     variables: BTreeMap<u64, (u64, u32)>,
+    /// Those of the worker's part whose modules are unloaded: address -> bytes.
+    gone: BTreeMap<u64, u64>,
     quota: u64,
     held: u64,
 }
@@ -49,6 +53,7 @@ impl Addresses {
             imported: BTreeSet::new(),
             worker: (window.worker_part(), window.end()),
             variables: BTreeMap::new(),
+            gone: BTreeMap::new(),
             quota,
             held: 0,
         };
@@ -273,27 +278,48 @@ impl Addresses {
         (address - start < *asked).then_some((*start, *asked))
     }
 
-    /// Notes where a variable of the module in this slot lies, if that is not in the worker's part of the
-    /// window; gives whether it is not.
+    /// Notes where a variable of the module in this slot lies; gives whether that is outside of the worker's part
+    /// of the window.
     pub fn add_variable(&mut self, slot: u32, address: u64, bytes: u64) -> bool {
-        let (first, end) = self.worker;
-        let elsewhere = bytes > 0 && !(first..end).contains(&address);
-        if elsewhere {
-            self.variables.insert(address, (bytes, slot));
+        if bytes == 0 {
+            return false;
         }
-        elsewhere
+        self.variables.insert(address, (bytes, slot));
+        let end = address.saturating_add(bytes);
+        self.gone
+            .retain(|start, size| *start >= end || start.saturating_add(*size) <= address);
+        !self.is_workers(address)
     }
 
     /// Forgets the variables of the module in this slot: it is unloaded.
     pub fn forget_variables(&mut self, slot: u32) {
-        self.variables.retain(|_, (_, of)| *of != slot);
+        let of_slot = |_: &u64, (_, of): &mut (u64, u32)| *of == slot;
+        let forgotten: Vec<(u64, (u64, u32))> = self.variables.extract_if(.., of_slot).collect();
+        for (address, (bytes, _)) in forgotten {
+            if self.is_workers(address) && self.gone.len() < GONE {
+                self.gone.insert(address, bytes);
+            }
+        }
     }
 
-    /// The variable outside of the window that holds `address`: where it begins, and its bytes.
+    /// The variable that holds `address`, of those that the program knows: where it begins, and its bytes.
     #[must_use]
     pub fn variable(&self, address: u64) -> Option<(u64, u64)> {
         let (start, (bytes, _)) = self.variables.range(..=address).next_back()?;
         (address - start < *bytes).then_some((*start, *bytes))
+    }
+
+    /// Whether a variable may lie at `address`: one that the program knows, or one in the worker's part of the
+    /// window, unless its module is unloaded.
+    #[must_use]
+    pub fn may_be_variable(&self, address: u64) -> bool {
+        let gone = self.gone.range(..=address).next_back();
+        let is_gone = gone.is_some_and(|(start, bytes)| address - start < *bytes);
+        (self.is_workers(address) && !is_gone) || self.variable(address).is_some()
+    }
+
+    fn is_workers(&self, address: u64) -> bool {
+        (self.worker.0..self.worker.1).contains(&address)
     }
 
     /// Whether `bytes` bytes at `address` lie within one allocation or variable, or where the worker puts
@@ -303,8 +329,9 @@ impl Addresses {
     /// [`Code::BadAddress`] where they do not.
     pub fn check(&self, address: u64, bytes: u64) -> Result<(), Failure> {
         let end = address.checked_add(bytes);
-        let (first, last) = self.worker;
-        let of_worker = address >= first && end.is_some_and(|end| end <= last);
+        let of_worker = self.is_workers(address)
+            && self.may_be_variable(address)
+            && end.is_some_and(|end| end <= self.worker.1);
         let allocation = self.live.range(..=address).next_back();
         let within = allocation
             .is_some_and(|(start, (_, asked))| end.is_some_and(|end| end <= start + asked))

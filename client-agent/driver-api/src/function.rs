@@ -13,6 +13,19 @@ pub enum State {
     Context,
 }
 
+/// How a function that names no stream stands to captures of streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DuringCapture {
+    /// No capture forbids it.
+    Allowed,
+    /// It may wait for work, or take away what work stands on: a capture forbids it by its mode and the thread's, and
+    /// comes to nothing (`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`).
+    Unsafe,
+    /// It is unsafe, and works on the legacy stream: beside a captured stream that the legacy one waits for it is
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT`, whatever the modes are.
+    OnLegacy,
+}
+
 /// A parameter of a function.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
@@ -31,6 +44,8 @@ pub struct Function {
     pub section: &'static str,
     /// The state that it needs.
     pub state: State,
+    /// How it stands to captures of streams.
+    pub capture: DuringCapture,
     /// Its parameters in order.
     pub parameters: &'static [Parameter],
 }

@@ -8,6 +8,6 @@ mod function;
 mod role;
 mod table;
 
-pub use function::{Function, Parameter, State};
+pub use function::{DuringCapture, Function, Parameter, State};
 pub use role::{Object, Role};
 pub use table::{FUNCTIONS, function};

@@ -78,6 +78,8 @@ impl Context {
         }
     }
 
+    /// Whether work can be done in it: a primary context needs to be retained.
+    #[inline]
     pub(crate) fn is_active(&self) -> bool {
         !self.primary || self.retained.load(Ordering::Relaxed) > 0
     }

@@ -73,8 +73,8 @@ impl Handle<Context> {
 /// The process and the current context.
 pub(crate) fn current() -> Result<(&'static Process, Arc<Context>)> {
     let process = process()?;
-    let context = known()?.get();
-    let context = context.map_err(|_| Status::CONTEXT_IS_DESTROYED)?;
+    let context = known()?.get().ok().filter(|it| it.is_active());
+    let context = context.ok_or(Status::CONTEXT_IS_DESTROYED)?;
     if let Some(device) = process.devices.get(context.device) {
         device.alive()?;
     }
@@ -85,12 +85,13 @@ pub(crate) fn current() -> Result<(&'static Process, Arc<Context>)> {
 #[inline]
 pub(crate) fn current_device() -> Result<&'static Device> {
     let process = process()?;
-    let device = known()?.with(|context| context.device);
-    let device = device.map_err(|_| Status::CONTEXT_IS_DESTROYED)?;
+    let device = known()?.with(|context| context.is_active().then_some(context.device));
+    let device = device.ok().flatten();
+    let device = device.ok_or(Status::CONTEXT_IS_DESTROYED)?;
     process.devices.get(device).ok_or(Status::INVALID_DEVICE)
 }
 
-/// The handle of the current context, which may be of one that was destroyed.
+/// The handle of the current context, which may be of one that was destroyed or released.
 #[inline]
 fn known() -> Result<Handle<Context>> {
     let context = top();

@@ -80,13 +80,9 @@ impl Device {
         }
     }
 
-    /// Whether an address lies where the worker puts variables of modules.
+    /// Whether an address may be of a module's variable.
     pub(crate) fn is_of_modules(&self, address: u64) -> bool {
-        self.with(|session| {
-            let window = session.opened().window;
-            (window.worker_part()..window.end()).contains(&address)
-                || session.channel().is_variable(address)
-        })
+        self.with(|session| session.channel().may_be_variable(address))
     }
 
     /// Where a module's variables lie. A GPU's driver puts them outside of the window: what lies there is
@@ -223,7 +219,7 @@ impl Device {
             let window = session.opened().window;
             (window.base..window.end()).contains(&address)
                 || (self.elsewhere.load(Ordering::Acquire)
-                    && session.channel().is_variable(address))
+                    && session.channel().variable(address).is_some())
         })
     }
 

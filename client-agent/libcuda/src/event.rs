@@ -1,6 +1,6 @@
 //! Events: a place in a session's order, and when the device got there.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::abi::Handle;
 use crate::context::Context;
@@ -28,6 +28,8 @@ pub(crate) struct Event {
     pub(crate) context: Handle<Context>,
     /// The op that recorded it last; 0 if none did.
     pub(crate) op: AtomicU64,
+    /// Whether it was last recorded on a captured stream.
+    pub(crate) captured: AtomicBool,
 }
 
 table!(Event, INVALID_HANDLE);
@@ -46,6 +48,7 @@ impl Event {
             device: of.device,
             context: of.handle,
             op: AtomicU64::new(0),
+            captured: AtomicBool::new(false),
         }
     }
 
@@ -76,6 +79,7 @@ pub(crate) fn record(event: Handle<Event>, stream: Handle<Stream>) -> Result {
         }
         let op = device.with(|session| session.record(event.number, number, event.is_timed()))?;
         event.op.store(op, Ordering::Relaxed);
+        event.captured.store(false, Ordering::Relaxed);
         match event.flags & INTERPROCESS {
             0 => Ok(()),
             // For other processes it is reached when this returns.

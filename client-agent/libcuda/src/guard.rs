@@ -3,11 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use driver_api::{Function, State};
+use driver_api::{DuringCapture, Function, State};
 
+use crate::abi::Handle;
+use crate::capture;
 use crate::fork::is_forked;
 use crate::process::{is_leaving, process};
 use crate::status::{Result, Status, note};
+use crate::stream::Stream;
 
 /// What the child of a fork may call: they answer from what never changes and take no lock.
 const UNCHANGING: [&str; 5] = [
@@ -18,8 +21,8 @@ const UNCHANGING: [&str; 5] = [
     "cuGetProcAddress_v2",
 ];
 
-/// Runs what an export does if the table of the API admits the call; what it returns is of no interest but as an
-/// error. A call while the process exits says only that: its session is closed beneath it.
+/// Runs what an export does if the table of the API admits the call and no capture forbids it; what it returns is of
+/// no interest but as an error. A call while the process exits says only that: its session is closed beneath it.
 #[inline]
 pub(crate) fn guard<T>(
     function: &'static Function,
@@ -27,7 +30,27 @@ pub(crate) fn guard<T>(
     body: impl FnOnce() -> Result<T>,
 ) -> i32 {
     match admission(function, words) {
-        0 => caught(function.symbol, body),
+        0 => caught(function.symbol, || {
+            capture::permit(function.capture)?;
+            body()
+        }),
+        refused => refused,
+    }
+}
+
+/// As [`guard`], for a form that waits on the thread's default stream and leaves the legacy one alone.
+#[inline]
+pub(crate) fn guard_of_thread<T>(
+    function: &'static Function,
+    words: &[u64],
+    body: impl FnOnce() -> Result<T>,
+) -> i32 {
+    match admission(function, words) {
+        0 => caught(function.symbol, || {
+            capture::refuse(Handle::<Stream>::PER_THREAD)?;
+            capture::permit(DuringCapture::Unsafe)?;
+            body()
+        }),
         refused => refused,
     }
 }
@@ -134,29 +157,37 @@ macro_rules! api {
     };
     (fn $name:ident $(<$($life:lifetime),+>)? ($($args:tt)*) $(also $($also:ident),+)? $(ptsz $($ptsz:ident),+)?
         $(ptds $($ptds:ident),+)? $body:block $($rest:tt)*) => {
-        $crate::guard::api!(@export $name, ($(<$($life),+>)?), ($($args)*), $body);
+        $crate::guard::api!(@export guard, $name, $name, ($(<$($life),+>)?), ($($args)*), $body);
         $crate::guard::api!(@all same, $name, ($(<$($life),+>)?), ($($args)*), [$($($also)+)?]);
         $crate::guard::api!(@all ptsz, $name, ($(<$($life),+>)?), ($($args)*), [$($($ptsz)+)?]);
-        $crate::guard::api!(@all ptds, $name, ($(<$($life),+>)?), ($($args)*), [$($($ptds)+)?]);
+        $crate::guard::api!(@waits $name, ($(<$($life),+>)?), ($($args)*), $body, [$($($ptds)+)?]);
         $crate::guard::api! { $($rest)* }
     };
-    (@export $name:ident, ($(<$($life:lifetime),+>)?), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
+    (@export $guard:ident, $name:ident, $row:ident, ($(<$($life:lifetime),+>)?), ($($arg:ident: $ty:ty),* $(,)?),
+        $body:block) => {
         #[doc = concat!("`", stringify!($name), "` of the driver API.")]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $name$(<$($life),+>)?($($arg: $ty),*) -> i32 {
-            const ROW: &driver_api::Function = driver_api::function(stringify!($name));
+            const ROW: &driver_api::Function = driver_api::function(stringify!($row));
             let words = [$($crate::abi::Word::word(&$arg)),*];
-            $crate::guard::guard(ROW, &words, move || -> $crate::status::Result<_> { $body })
+            $crate::guard::$guard(ROW, &words, move || -> $crate::status::Result<_> { $body })
         }
+    };
+    (@waits $name:ident, $lives:tt, $args:tt, $body:block, [$($form:ident)*]) => {$(
+        $crate::guard::api!(@named ptds, $form);
+        $crate::guard::api!(@export guard_of_thread, $form, $name, $lives, $args, $body);
+    )*};
+    (@named $kind:ident, $form:ident) => {
+        const _: () = assert!(
+            $crate::guard::is_of_kind(stringify!($form), stringify!($kind)),
+            "the name of a form says of which kind it is",
+        );
     };
     (@all $kind:ident, $name:ident, $lives:tt, $args:tt, [$($form:ident)*]) => {
         $($crate::guard::api!(@form $kind, $form, $name, $lives, $args);)*
     };
     (@form $kind:ident, $form:ident, $name:ident, ($(<$($life:lifetime),+>)?), ($($arg:ident: $ty:ty),* $(,)?)) => {
-        const _: () = assert!(
-            $crate::guard::is_of_kind(stringify!($form), stringify!($kind)),
-            "the name of a form says of which kind it is",
-        );
+        $crate::guard::api!(@named $kind, $form);
         #[doc = concat!("`", stringify!($form), "` of the driver API.")]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $form$(<$($life),+>)?($($arg: $ty),*) -> i32 {
@@ -174,14 +205,6 @@ macro_rules! api {
     (@call ptsz, $form:ident, $name:ident, ($($arg:ident),*)) => {
         $name($($crate::thread_form::Argument::of_thread($arg)),*)
     };
-    (@call ptds, $form:ident, $name:ident, ($($arg:ident),*)) => {{
-        const ROW: &driver_api::Function = driver_api::function(stringify!($name));
-        let words = [$($crate::abi::Word::word(&$arg)),*];
-        match $crate::guard::guard(ROW, &words, $crate::thread_form::wait_is_allowed) {
-            0 => $name($($arg),*),
-            refused => refused,
-        }
-    }};
 }
 pub(crate) use api;
 

@@ -10,7 +10,7 @@ use crate::held::Ends;
 use crate::process::process;
 use crate::status::Result;
 use crate::stream::Stream;
-use crate::{array, current_context, module, tables, texture, work};
+use crate::{array, capture, current_context, module, tables, texture, work};
 
 /// Resets the primary context of a device. Host memory stays as it is, pinned or not: a program that
 /// still reads it goes on; the devices' twins of it are freed.
@@ -47,6 +47,7 @@ pub(crate) fn destroy(context: Handle<Context>) -> Result {
 fn end_handles(context: Handle<Context>) {
     // Destructors of the program's: they may free something themselves, and the context is still there.
     tables::end_context(context);
+    capture::forget_context(context);
     Stream::table().take(|stream| stream.context == context);
     Event::table().take(|event| event.context == context);
     Link::table().take(|link| link.context == context);

@@ -15,6 +15,9 @@ use crate::lock::lock;
 use crate::process::process;
 use crate::status::{Result, Status};
 
+/// The flag of a stream that the legacy stream does not wait for.
+pub(crate) const NON_BLOCKING: u32 = 1;
+
 /// `CUlaunchAttributeValue`.
 pub(crate) type AttributeValue = [u64; 8];
 
@@ -56,7 +59,7 @@ pub(crate) fn number() -> u16 {
 const PER_THREAD_IDS: usize = 2;
 
 /// The calling thread's number.
-fn thread_number() -> usize {
+pub(crate) fn thread_number() -> usize {
     THREAD.with(|number| {
         if number.get() == 0 {
             number.set(THREADS.fetch_add(1, Ordering::Relaxed) + 1);

@@ -5,14 +5,12 @@ use std::ffi::{c_int, c_uint};
 use crate::abi::{Address, Bytes, Count, Data, Function, Handle, In, List, Out, Room, Unused};
 use crate::api::Location;
 use crate::array::Array;
-use crate::capture;
 use crate::context::Context;
 use crate::copy3d::{Copy2D, Copy3D};
 use crate::event::Event;
 use crate::graph::{Exec, Graph};
 use crate::launch::Callee;
 use crate::pool::MadePool;
-use crate::status::Result;
 use crate::stream::{AttributeValue, Stream};
 
 /// An argument of a function that has a form for the thread's default stream. A structure with a stream in it is
@@ -48,11 +46,6 @@ unchanged! {
 impl<T> Argument for Out<'_, T> {}
 impl<T> Argument for List<'_, T> {}
 impl<F> Argument for Function<'_, F> {}
-
-/// Refuses to wait on the thread's default stream while it is captured, which ends the capture.
-pub(crate) fn wait_is_allowed() -> Result {
-    capture::refuse(Handle::<Stream>::PER_THREAD)
-}
 
 #[cfg(test)]
 mod tests {

@@ -50,6 +50,8 @@ pub struct ParsedVariable<'a> {
     pub lanes: u8,
     /// Alignment in bytes, at least the natural one.
     pub align: u64,
+    /// Whether the host may touch it, too: `.attribute(.managed)`.
+    pub managed: bool,
     /// The name; `_` in prototypes.
     pub name: &'a str,
     /// `%r<n>`: declares name0 to name(n-1).

@@ -58,6 +58,8 @@ pub struct GlobalInfo {
     pub constant: bool,
     /// Whether it is defined elsewhere.
     pub external: bool,
+    /// Whether the host may touch it, too; machine code does not say.
+    pub managed: Option<bool>,
 }
 
 /// The metadata of a module.
@@ -254,6 +256,7 @@ impl ModuleInfo {
             let known = &mut self.globals[*place];
             known.size = known.size.max(size);
             known.external &= external;
+            known.managed = known.managed.map(|it| it || variable.managed);
             return;
         }
         places.insert(variable.name, self.globals.len());
@@ -263,6 +266,7 @@ impl ModuleInfo {
             align: variable.align,
             constant: variable.space == Space::Const,
             external,
+            managed: Some(variable.managed),
         });
     }
 

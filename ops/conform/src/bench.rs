@@ -81,6 +81,11 @@ impl Bench {
         Ok(address)
     }
 
+    /// Frees memory behind the check.
+    pub(crate) fn freed_later(&self, address: u64) {
+        self.allocated.borrow_mut().push(address);
+    }
+
     /// Frees what the check has allocated and not freed.
     pub(crate) fn clean(&self) {
         for address in self.allocated.take() {

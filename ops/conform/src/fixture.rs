@@ -53,6 +53,7 @@ impl Fixture {
             Role::Out | Role::OutIf | Role::In | Role::List => self.place(),
             Role::InIf | Role::HandleIf(_) => Word::NULL,
             Role::KernelName => c"fill".word(),
+            Role::VariableName if function.symbol == "cuLibraryGetManaged" => c"both".word(),
             Role::VariableName => c"counter".word(),
             Role::Path => self.path()?,
             Role::Count | Role::Flags(_) | Role::ContextFlags(_) | Role::Device | Role::Any => {

@@ -16,6 +16,7 @@ int cuStreamGetCaptureInfo_v3(CUstream, int *, unsigned long long *, CUgraph *, 
 int cuStreamGetCtx_v2(CUstream, CUcontext *, void **);
 int cuMemAllocPitch_v2(CUdeviceptr *, size_t *, size_t, size_t, unsigned);
 int cuLibraryGetManaged(CUdeviceptr *, size_t *, CUlibrary, const char *);
+int cuLibraryUnload(CUlibrary);
 int cuKernelGetParamInfo(CUfunction, size_t, size_t *, size_t *);
 int cuGraphGetEdges(CUgraph, CUnode *, CUnode *, size_t *);
 int cuGraphNodeGetDependencies(CUnode, CUnode *, size_t *);
@@ -57,8 +58,12 @@ static void of_contexts(void) {
     ASSERT(flags == 9 && active == 9);
 }
 
+/* A module with a variable that the host may touch. */
+static const char MANAGED[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
+                              ".visible .global .attribute(.managed) .align 4 .u32 both = 5;\n";
+
 static void of_modules(void) {
-    CUlibrary library;
+    CUlibrary library, shared;
     CUfunction add;
     CUdeviceptr at = 0, managed = 0;
     CUlink link;
@@ -75,9 +80,13 @@ static void of_modules(void) {
     /* One of them is wanted. */
     ANSWERS(INVALID_VALUE, cuLibraryGetGlobal(NULL, NULL, library, "more"));
     ANSWERS(INVALID_VALUE, cuModuleGetGlobal_v2(NULL, NULL, (CUmodule)library, "more"));
-    ANSWERS(INVALID_VALUE, cuLibraryGetManaged(NULL, NULL, library, "more"));
-    CHECK(cuLibraryGetManaged(&managed, NULL, library, "more"));
+    CHECK(cuLibraryLoadData(&shared, MANAGED, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cuLibraryGetGlobal(&at, NULL, shared, "both"));
+    ANSWERS(INVALID_VALUE, cuLibraryGetManaged(NULL, NULL, shared, "both"));
+    ANSWERS(500, cuLibraryGetManaged(&managed, NULL, library, "more"));
+    CHECK(cuLibraryGetManaged(&managed, NULL, shared, "both"));
     ASSERT(managed == at);
+    CHECK(cuLibraryUnload(shared));
     CHECK(cuKernelGetParamInfo(add, 1, &offset, NULL));
     ASSERT(offset == 8);
     ANSWERS(INVALID_VALUE, cuKernelGetParamInfo(add, 1, NULL, &bytes));

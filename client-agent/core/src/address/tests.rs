@@ -64,6 +64,23 @@ fn variables_outside_of_the_window_are_the_programs_until_their_module_goes() {
 }
 
 #[test]
+fn a_variable_within_the_window_is_none_once_its_module_is_unloaded() {
+    let mut addresses = Addresses::new(WINDOW, u64::MAX);
+    let at = WINDOW.worker_part();
+    assert!(addresses.may_be_variable(at), "a kernel may have told it");
+    assert_eq!(addresses.variable(at), None);
+    assert!(!addresses.add_variable(3, at, 100));
+    assert_eq!(addresses.variable(at + 99), Some((at, 100)));
+    addresses.forget_variables(3);
+    assert_eq!(addresses.variable(at), None);
+    assert!(!addresses.may_be_variable(at + 99) && addresses.may_be_variable(at + 100));
+    assert!(addresses.check(at, 1).is_err());
+    // Another module's lies there now.
+    addresses.add_variable(4, at + 50, 8);
+    assert!(addresses.may_be_variable(at) && addresses.check(at + 50, 8).is_ok());
+}
+
+#[test]
 fn memory_is_mapped_where_addresses_are_reserved() {
     let mut addresses = Addresses::new(WINDOW, 8 << 20);
     let range = addresses.reserve(16 << 20, 2 << 20).unwrap();

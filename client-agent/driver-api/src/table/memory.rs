@@ -22,47 +22,47 @@ const SHARED: &[i64] = &[1, 2, 4, 8];
 rows! { ROWS:
     "Memory Management" {
         cuMemGetInfo_v2(Context) { free: OutIf, total: OutIf }
-        cuMemAlloc_v2(Context) { dptr: Out, bytesize: Size }
-        cuMemAllocPitch_v2(Context) {
+        cuMemAlloc_v2(Context, Unsafe) { dptr: Out, bytesize: Size }
+        cuMemAllocPitch_v2(Context, Unsafe) {
             dptr: Out, pPitch: Out, WidthInBytes: Size, Height: Size, ElementSizeBytes: OneOf(&[4, 8, 16]),
         }
-        cuMemFree_v2(Initialised) { dptr: Address }
+        cuMemFree_v2(Initialised, Unsafe) { dptr: Address }
         cuMemGetAddressRange_v2(Initialised) { pbase: OutIf, psize: OutIf, dptr: Address }
-        cuMemAllocHost(Context) { pp: Out, bytesize: Size }
-        cuMemAllocHost_v2(Context) { pp: Out, bytesize: Size }
-        cuMemFreeHost(Initialised) { p: Host }
-        cuMemHostAlloc(Context) { pp: Out, bytesize: Size, Flags: Flags(HOST_ALLOC) }
+        cuMemAllocHost(Context, Unsafe) { pp: Out, bytesize: Size }
+        cuMemAllocHost_v2(Context, Unsafe) { pp: Out, bytesize: Size }
+        cuMemFreeHost(Initialised, Unsafe) { p: Host }
+        cuMemHostAlloc(Context, Unsafe) { pp: Out, bytesize: Size, Flags: Flags(HOST_ALLOC) }
         cuMemHostGetDevicePointer_v2(Context) { pdptr: Out, p: Host, Flags: Flags(0) }
         cuMemHostGetFlags(Initialised) { pFlags: Out, p: Host }
-        cuMemAllocManaged(Context) { dptr: Out, bytesize: Size, flags: OneOf(&[1, 2]) }
-        cuMemHostRegister(Context) { p: In, bytesize: Size, Flags: Flags(HOST_REGISTER) }
-        cuMemHostRegister_v2(Context) { p: In, bytesize: Size, Flags: Flags(HOST_REGISTER) }
-        cuMemHostUnregister(Initialised) { p: In }
+        cuMemAllocManaged(Context, Unsafe) { dptr: Out, bytesize: Size, flags: OneOf(&[1, 2]) }
+        cuMemHostRegister(Context, Unsafe) { p: In, bytesize: Size, Flags: Flags(HOST_REGISTER) }
+        cuMemHostRegister_v2(Context, Unsafe) { p: In, bytesize: Size, Flags: Flags(HOST_REGISTER) }
+        cuMemHostUnregister(Initialised, Unsafe) { p: In }
         cuIpcGetEventHandle(Initialised) { pHandle: Out, event: Handle(Event) }
         cuIpcOpenEventHandle(Context) { phEvent: Out, handle: Any }
         cuIpcGetMemHandle(Initialised) { pHandle: Out, dptr: Address }
         cuIpcOpenMemHandle(Context) { pdptr: Out, handle: Any, Flags: Any }
         cuIpcOpenMemHandle_v2(Context) { pdptr: Out, handle: Any, Flags: Any }
         cuIpcCloseMemHandle(Initialised) { dptr: Address }
-        cuMemcpy(Initialised) { dst: Any, src: Any, ByteCount: Count }
-        cuMemcpyPeer(Initialised) {
+        cuMemcpy(Initialised, OnLegacy) { dst: Any, src: Any, ByteCount: Count }
+        cuMemcpyPeer(Initialised, OnLegacy) {
             dstDevice: Any, dstContext: HandleIf(ContextObject), srcDevice: Any, srcContext: HandleIf(ContextObject),
             ByteCount: Count,
         }
-        cuMemcpyHtoD_v2(Initialised) { dstDevice: Address, srcHost: Any, ByteCount: Count }
-        cuMemcpyDtoH_v2(Initialised) { dstHost: Any, srcDevice: Address, ByteCount: Count }
-        cuMemcpyDtoD_v2(Initialised) { dstDevice: Address, srcDevice: Address, ByteCount: Count }
-        cuMemcpyDtoA_v2(Initialised) { dstArray: Handle(Array), dstOffset: Any, srcDevice: Address, ByteCount: Count }
-        cuMemcpyAtoD_v2(Initialised) { dstDevice: Address, srcArray: Handle(Array), srcOffset: Any, ByteCount: Count }
-        cuMemcpyHtoA_v2(Initialised) { dstArray: Handle(Array), dstOffset: Any, srcHost: Any, ByteCount: Count }
-        cuMemcpyAtoH_v2(Initialised) { dstHost: Any, srcArray: Handle(Array), srcOffset: Any, ByteCount: Count }
-        cuMemcpyAtoA_v2(Initialised) {
+        cuMemcpyHtoD_v2(Initialised, OnLegacy) { dstDevice: Address, srcHost: Any, ByteCount: Count }
+        cuMemcpyDtoH_v2(Initialised, OnLegacy) { dstHost: Any, srcDevice: Address, ByteCount: Count }
+        cuMemcpyDtoD_v2(Initialised, OnLegacy) { dstDevice: Address, srcDevice: Address, ByteCount: Count }
+        cuMemcpyDtoA_v2(Initialised, OnLegacy) { dstArray: Handle(Array), dstOffset: Any, srcDevice: Address, ByteCount: Count }
+        cuMemcpyAtoD_v2(Initialised, OnLegacy) { dstDevice: Address, srcArray: Handle(Array), srcOffset: Any, ByteCount: Count }
+        cuMemcpyHtoA_v2(Initialised, OnLegacy) { dstArray: Handle(Array), dstOffset: Any, srcHost: Any, ByteCount: Count }
+        cuMemcpyAtoH_v2(Initialised, OnLegacy) { dstHost: Any, srcArray: Handle(Array), srcOffset: Any, ByteCount: Count }
+        cuMemcpyAtoA_v2(Initialised, OnLegacy) {
             dstArray: Handle(Array), dstOffset: Any, srcArray: Handle(Array), srcOffset: Any, ByteCount: Count,
         }
-        cuMemcpy2D_v2(Initialised) { pCopy: In }
-        cuMemcpy2DUnaligned_v2(Initialised) { pCopy: In }
-        cuMemcpy3D_v2(Initialised) { pCopy: In }
-        cuMemcpy3DPeer(Initialised) { pCopy: In }
+        cuMemcpy2D_v2(Initialised, OnLegacy) { pCopy: In }
+        cuMemcpy2DUnaligned_v2(Initialised, OnLegacy) { pCopy: In }
+        cuMemcpy3D_v2(Initialised, OnLegacy) { pCopy: In }
+        cuMemcpy3DPeer(Initialised, OnLegacy) { pCopy: In }
         cuMemcpyAsync(Initialised) { dst: Any, src: Any, ByteCount: Count, hStream: HandleIf(Stream) }
         cuMemcpyPeerAsync(Initialised) {
             dstDevice: Any, dstContext: HandleIf(ContextObject), srcDevice: Any, srcContext: HandleIf(ContextObject),
@@ -90,12 +90,12 @@ rows! { ROWS:
             dsts: List, srcs: List, sizes: List, count: Count, attrs: Any, attrsIdxs: List, numAttrs: Count,
             hStream: HandleIf(Stream),
         }
-        cuMemsetD8_v2(Initialised) { dstDevice: Address, uc: Any, N: Count }
-        cuMemsetD16_v2(Initialised) { dstDevice: Address, us: Any, N: Count }
-        cuMemsetD32_v2(Initialised) { dstDevice: Address, ui: Any, N: Count }
-        cuMemsetD2D8_v2(Initialised) { dstDevice: Address, dstPitch: Any, uc: Any, Width: Count, Height: Count }
-        cuMemsetD2D16_v2(Initialised) { dstDevice: Address, dstPitch: Any, us: Any, Width: Count, Height: Count }
-        cuMemsetD2D32_v2(Initialised) { dstDevice: Address, dstPitch: Any, ui: Any, Width: Count, Height: Count }
+        cuMemsetD8_v2(Initialised, OnLegacy) { dstDevice: Address, uc: Any, N: Count }
+        cuMemsetD16_v2(Initialised, OnLegacy) { dstDevice: Address, us: Any, N: Count }
+        cuMemsetD32_v2(Initialised, OnLegacy) { dstDevice: Address, ui: Any, N: Count }
+        cuMemsetD2D8_v2(Initialised, OnLegacy) { dstDevice: Address, dstPitch: Any, uc: Any, Width: Count, Height: Count }
+        cuMemsetD2D16_v2(Initialised, OnLegacy) { dstDevice: Address, dstPitch: Any, us: Any, Width: Count, Height: Count }
+        cuMemsetD2D32_v2(Initialised, OnLegacy) { dstDevice: Address, dstPitch: Any, ui: Any, Width: Count, Height: Count }
         cuMemsetD8Async(Initialised) { dstDevice: Address, uc: Any, N: Count, hStream: HandleIf(Stream) }
         cuMemsetD16Async(Initialised) { dstDevice: Address, us: Any, N: Count, hStream: HandleIf(Stream) }
         cuMemsetD32Async(Initialised) { dstDevice: Address, ui: Any, N: Count, hStream: HandleIf(Stream) }
@@ -108,14 +108,14 @@ rows! { ROWS:
         cuMemsetD2D32Async(Initialised) {
             dstDevice: Address, dstPitch: Any, ui: Any, Width: Count, Height: Count, hStream: HandleIf(Stream),
         }
-        cuArrayCreate_v2(Context) { pHandle: Out, pAllocateArray: In }
-        cuArray3DCreate_v2(Context) { pHandle: Out, pAllocateArray: In }
+        cuArrayCreate_v2(Context, Unsafe) { pHandle: Out, pAllocateArray: In }
+        cuArray3DCreate_v2(Context, Unsafe) { pHandle: Out, pAllocateArray: In }
         cuArrayGetDescriptor_v2(Initialised) { pArrayDescriptor: Out, hArray: Handle(Array) }
         cuArray3DGetDescriptor_v2(Initialised) { pArrayDescriptor: Out, hArray: Handle(Array) }
-        cuArrayDestroy(Initialised) { hArray: Handle(Array) }
-        cuMipmappedArrayCreate(Context) { pHandle: Out, pMipmappedArrayDesc: In, numMipmapLevels: Size }
+        cuArrayDestroy(Initialised, Unsafe) { hArray: Handle(Array) }
+        cuMipmappedArrayCreate(Context, Unsafe) { pHandle: Out, pMipmappedArrayDesc: In, numMipmapLevels: Size }
         cuMipmappedArrayGetLevel(Initialised) { pLevelArray: Out, hMipmappedArray: Handle(Mipmapped), level: Any }
-        cuMipmappedArrayDestroy(Initialised) { hMipmappedArray: Handle(Mipmapped) }
+        cuMipmappedArrayDestroy(Initialised, Unsafe) { hMipmappedArray: Handle(Mipmapped) }
     }
     "Virtual Memory Management" {
         cuMemAddressReserve(Initialised) { ptr: Out, size: Size, alignment: Any, addr: Any, flags: Flags(0) }
@@ -159,8 +159,8 @@ rows! { ROWS:
         cuMemPrefetchAsync_v2(Initialised) {
             devPtr: Address, count: Size, location: Any, flags: Flags(0), hStream: HandleIf(Stream),
         }
-        cuMemAdvise(Initialised) { devPtr: Address, count: Size, advice: OneOf(ADVICE), device: Any }
-        cuMemAdvise_v2(Initialised) { devPtr: Address, count: Size, advice: OneOf(ADVICE), location: Any }
+        cuMemAdvise(Initialised, Unsafe) { devPtr: Address, count: Size, advice: OneOf(ADVICE), device: Any }
+        cuMemAdvise_v2(Initialised, Unsafe) { devPtr: Address, count: Size, advice: OneOf(ADVICE), location: Any }
         cuMemRangeGetAttribute(Initialised) { data: Out, dataSize: Size, attribute: Any, devPtr: Address, count: Size }
         cuMemRangeGetAttributes(Initialised) {
             data: In, dataSizes: In, attributes: In, numAttributes: Size, devPtr: Address, count: Size,

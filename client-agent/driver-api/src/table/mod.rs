@@ -8,14 +8,20 @@ mod streams;
 
 use crate::function::Function;
 
-/// Defines rows: `symbol(state) { parameter: role; ... }` below the name of a section.
+/// Defines rows: `symbol(state) { parameter: role, ... }` below the name of a section. A function that is not
+/// allowed beside each capture says so behind its state: `symbol(state, Unsafe)`.
 macro_rules! rows {
-    ($(#[$meta:meta])* $list:ident: $($section:literal { $($symbol:ident($state:ident) { $($name:ident: $role:expr),* $(,)? })* })*) => {
+    (@capture) => { $crate::function::DuringCapture::Allowed };
+    (@capture $capture:ident) => { $crate::function::DuringCapture::$capture };
+    ($(#[$meta:meta])* $list:ident: $($section:literal {
+        $($symbol:ident($state:ident $(, $capture:ident)?) { $($name:ident: $role:expr),* $(,)? })*
+    })*) => {
         $(#[$meta])*
         pub(super) const $list: &[$crate::function::Function] = &[$($($crate::function::Function {
             symbol: stringify!($symbol),
             section: $section,
             state: $crate::function::State::$state,
+            capture: $crate::table::rows!(@capture $($capture)?),
             parameters: &[$($crate::function::Parameter { name: stringify!($name), role: $role }),*],
         }),*),*];
     };

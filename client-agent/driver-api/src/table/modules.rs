@@ -23,7 +23,7 @@ rows! { ROWS:
         cuModuleLoadData(Context) { module: Out, image: In }
         cuModuleLoadDataEx(Context) { module: Out, image: In, numOptions: Count, options: List, optionValues: List }
         cuModuleLoadFatBinary(Context) { module: Out, fatCubin: In }
-        cuModuleUnload(Initialised) { hmod: Handle(Module) }
+        cuModuleUnload(Initialised, Unsafe) { hmod: Handle(Module) }
         cuModuleGetFunction(Initialised) { hfunc: Out, hmod: Handle(Module), name: KernelName }
         cuModuleGetFunctionCount(Initialised) { count: Out, r#mod: Handle(Module) }
         cuModuleEnumerateFunctions(Initialised) { functions: List, numFunctions: Count, r#mod: Handle(Module) }
@@ -58,7 +58,7 @@ rows! { ROWS:
             library: Out, fileName: Path, jitOptions: List, jitOptionsValues: List, numJitOptions: Count,
             libraryOptions: List, libraryOptionValues: List, numLibraryOptions: Count,
         }
-        cuLibraryUnload(Initialised) { library: Handle(Library) }
+        cuLibraryUnload(Initialised, Unsafe) { library: Handle(Library) }
         cuLibraryGetKernel(Initialised) { pKernel: Out, library: Handle(Library), name: KernelName }
         cuLibraryGetKernelCount(Initialised) { count: Out, lib: Handle(Library) }
         cuLibraryEnumerateKernels(Initialised) { kernels: List, numKernels: Count, lib: Handle(Library) }

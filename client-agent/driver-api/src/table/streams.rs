@@ -76,8 +76,8 @@ rows! { ROWS:
         cuEventRecordWithFlags(Initialised) {
             hEvent: Handle(Event), hStream: HandleIf(Stream), flags: Flags(EXTERNAL),
         }
-        cuEventQuery(Initialised) { hEvent: Handle(Event) }
-        cuEventSynchronize(Initialised) { hEvent: Handle(Event) }
+        cuEventQuery(Initialised, Unsafe) { hEvent: Handle(Event) }
+        cuEventSynchronize(Initialised, Unsafe) { hEvent: Handle(Event) }
         cuEventDestroy(Initialised) { hEvent: Handle(Event) }
         cuEventDestroy_v2(Initialised) { hEvent: Handle(Event) }
         cuEventElapsedTime(Initialised) { pMilliseconds: Out, hStart: Handle(Event), hEnd: Handle(Event) }

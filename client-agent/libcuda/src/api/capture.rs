@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::abi::{Count, Handle, List, Out, Unused};
-use crate::capture::{begin, end, is_captured, with};
+use crate::abi::{Count, Handle, InOut, List, Out, Unused};
+use crate::capture::{Mode, begin, end, exchange, status, with};
 use crate::current_context::current_device;
 use crate::graph::{Graph, Node};
 use crate::guard::api;
@@ -12,6 +12,9 @@ use crate::stream::Stream;
 
 /// The flag of an update that replaces what there is.
 const REPLACE: c_uint = 1;
+
+/// `CU_STREAM_CAPTURE_STATUS_ACTIVE`.
+const UNDER_WAY: c_int = 1;
 
 /// Where the answers of `cuStreamGetCaptureInfo` go.
 struct Info<'a> {
@@ -26,14 +29,17 @@ impl Info<'_> {
     /// Answers for a stream. The list of nodes stays until the next call on the stream.
     fn answer(self, stream: Handle<Stream>) -> Result {
         stream.op_number()?;
-        self.status.put(c_int::from(is_captured(stream)))?;
-        with(stream, |capture| {
-            self.id.put_if(capture.id);
-            self.graph.put_if(capture.graph.handle);
-            let tail = capture.tail(stream);
-            self.after.put_if(tail.as_ptr());
-            self.count.put_if(tail.len());
-        });
+        let status = status(stream)?;
+        self.status.put(status)?;
+        if status == UNDER_WAY {
+            with(stream, |capture| {
+                self.id.put_if(capture.id);
+                self.graph.put_if(capture.graph.handle);
+                let tail = capture.tail(stream);
+                self.after.put_if(tail.as_ptr());
+                self.count.put_if(tail.len());
+            })?;
+        }
         Ok(())
     }
 }
@@ -46,6 +52,7 @@ fn update<'a>(
 ) -> Result {
     let list = list.items(count)?;
     let updated = with(stream, |capture| {
+        capture.is_valid()?;
         let tail = capture.tail(stream);
         if flags & REPLACE != 0 {
             tail.clear();
@@ -53,29 +60,31 @@ fn update<'a>(
         tail.extend(list);
         tail.sort_unstable();
         tail.dedup();
-    });
-    updated.ok_or(Status::ILLEGAL_STATE)
+        Ok(())
+    })?;
+    updated.unwrap_or(Err(Status::ILLEGAL_STATE))
 }
 
-fn start(stream: Handle<Stream>) -> Result {
+fn start(stream: Handle<Stream>, mode: c_int) -> Result {
     current_device()?;
     stream.op_number()?;
-    begin(stream, None)
+    begin(stream, Mode::of(mode)?, None)
 }
 
 api! {
-    fn cuStreamBeginCapture_v2(stream: Handle<Stream>, _mode: c_int) ptsz cuStreamBeginCapture_v2_ptsz
-        => start(stream);
-    fn cuStreamBeginCapture(stream: Handle<Stream>) ptsz cuStreamBeginCapture_ptsz => start(stream);
+    fn cuStreamBeginCapture_v2(stream: Handle<Stream>, mode: c_int) ptsz cuStreamBeginCapture_v2_ptsz
+        => start(stream, mode);
+    fn cuStreamBeginCapture(stream: Handle<Stream>) ptsz cuStreamBeginCapture_ptsz
+        => start(stream, Mode::Global.number());
 
     fn cuStreamBeginCaptureToGraph<'c>(
         stream: Handle<Stream>, graph: Handle<Graph>, after: List<'c, Handle<Node>>, _data: Unused<'_>,
-        count: Count<'c>, _mode: c_int,
+        count: Count<'c>, mode: c_int,
     ) ptsz cuStreamBeginCaptureToGraph_ptsz {
         current_device()?;
         stream.op_number()?;
         let after = after.items(count)?;
-        begin(stream, Some((graph.get()?, after.collect())))
+        begin(stream, Mode::of(mode)?, Some((graph.get()?, after.collect())))
     }
 
     fn cuStreamEndCapture(stream: Handle<Stream>, graph: Out<'_, Handle<Graph>>) ptsz cuStreamEndCapture_ptsz {
@@ -85,9 +94,14 @@ api! {
         graph.put(end(stream)?.handle)
     }
 
+    fn cuThreadExchangeStreamCaptureMode(mode: InOut<'_, c_int>) {
+        let new = Mode::of(mode.take()?)?;
+        mode.put(exchange(new).number())
+    }
+
     fn cuStreamIsCapturing(stream: Handle<Stream>, status: Out<'_, c_int>) ptsz cuStreamIsCapturing_ptsz {
         stream.op_number()?;
-        status.put(c_int::from(is_captured(stream)))
+        status.put(crate::capture::status(stream)?)
     }
 
     fn cuStreamGetCaptureInfo(stream: Handle<Stream>, status: Out<'_, c_int>, id: Out<'_, u64>)

@@ -9,8 +9,8 @@ use crate::context::Context;
 use crate::current_context::{self, current, current_device};
 use crate::guard::api;
 use crate::process::{is_leaving, process};
-use crate::reset;
 use crate::status::{Result, Status};
+use crate::{capture, reset, work};
 
 /// The place of a limit among a context's.
 fn limit_of(limit: c_int) -> Result<usize> {
@@ -30,6 +30,13 @@ fn limit(context: &Context, limit: c_int) -> Result<usize> {
         return Ok(0);
     }
     Ok(context.limits[limit_of(limit)?].load(Ordering::Relaxed))
+}
+
+/// Waits for all work of a context.
+fn synchronize(context: &Context) -> Result {
+    capture::wait_for_context(context.handle)?;
+    let device = process()?.devices.get(context.device);
+    work::sync(device.ok_or(Status::INVALID_DEVICE)?)
 }
 
 fn create(context: Out<'_, Handle<Context>>, flags: u32, number: c_int) -> Result {
@@ -104,9 +111,11 @@ api! {
 
     fn cuCtxGetId(context: Handle<Context>, id: Out<'_, u64>)
         => id.put(context.or_current()?.handle.number() as u64);
-    fn cuCtxSynchronize() => crate::work::sync(current_device()?);
-    fn cuCtxSynchronize_v2(context: Handle<Context>)
-        => crate::work::sync(&process()?.devices[context.or_current()?.device]);
+    fn cuCtxSynchronize() => synchronize(&current()?.1);
+    fn cuCtxSynchronize_v2(context: Handle<Context>) {
+        let context = context.or_current()?;
+        synchronize(&context)
+    }
 
     fn cuCtxGetApiVersion(context: Handle<Context>, version: Out<'_, u32>) {
         if !context.is_null() {

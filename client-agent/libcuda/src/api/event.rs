@@ -20,8 +20,12 @@ use crate::work;
 /// The flag of `cuEventRecordWithFlags` and `cuStreamWaitEvent` for events outside of a capture.
 const EXTERNAL: c_uint = 1;
 
+/// An event that was recorded outside of captures, if it was recorded, and its device.
 fn known(event: Handle<Event>) -> Result<(Arc<Event>, &'static Device)> {
     let event = event.get()?;
+    if event.captured.load(Ordering::Relaxed) {
+        return Err(Status::CAPTURED_EVENT);
+    }
     let device = process()?.devices.get(event.device);
     Ok((event, device.ok_or(Status::INVALID_DEVICE)?))
 }
@@ -30,8 +34,8 @@ fn known(event: Handle<Event>) -> Result<(Arc<Event>, &'static Device)> {
 fn note_or_record(event: Handle<Event>, stream: Handle<Stream>) -> Result {
     stream.op_number()?;
     event.check()?;
-    match capture::record(event, stream) {
-        true => Ok(()),
+    match capture::record(event, stream)? {
+        true => event.with(|event| event.captured.store(true, Ordering::Relaxed)),
         false => record(event, stream),
     }
 }

@@ -33,12 +33,18 @@ fn free(address: u64) -> Result {
 /// Where an allocation that holds an address begins, and its bytes.
 pub(super) fn range(address: u64) -> Result<(u64, u64)> {
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
-    found_range(device, address).ok_or(Status::INVALID_VALUE)
+    allocation(device, address).ok_or(Status::INVALID_VALUE)
 }
 
-fn found_range(device: &Device, address: u64) -> Option<(u64, u64)> {
+fn allocation(device: &Device, address: u64) -> Option<(u64, u64)> {
     let managed = device.managed.range(address);
     managed.or_else(|| device.with(|session| session.channel().range(address)))
+}
+
+/// Where an allocation or a module's variable that holds an address begins, and its bytes.
+fn object(device: &Device, address: u64) -> Option<(u64, u64)> {
+    let variable = || device.with(|session| session.channel().variable(address));
+    allocation(device, address).or_else(variable)
 }
 
 const CONTEXT: c_int = 1;
@@ -108,7 +114,7 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Figure> {
             _ => return Err(Status::INVALID_VALUE),
         });
     };
-    let found = found_range(device, address);
+    let found = object(device, address);
     let managed = device.managed.holds(address);
     if found.is_none() && !managed && !device.is_of_modules(address) {
         return Err(Status::INVALID_VALUE);
@@ -126,7 +132,8 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Figure> {
         MAPPED => Int(1),
         // What cuIpcGetMemHandle exports.
         IPC_CAPABLE => {
-            let own = found.is_some() && !managed && !is_mapped(device, base);
+            let allocated = allocation(device, address).is_some();
+            let own = allocated && !managed && !is_mapped(device, base);
             Int(u32::from(own && device.properties.shares_memory()))
         }
         // What cuMemExportToShareableHandle does.
@@ -184,7 +191,8 @@ api! {
     }
 
     fn cuMemGetAddressRange_v2(start: Out<'_, u64>, size: Out<'_, usize>, address: u64) {
-        let (base, bytes) = range(address).map_err(|_| Status::NOT_FOUND)?;
+        let device = holder(address)?.ok_or(Status::NOT_FOUND)?;
+        let (base, bytes) = object(device, address).ok_or(Status::NOT_FOUND)?;
         start.put_if(base);
         size.put_if(bytes as usize);
         Ok(())

@@ -248,7 +248,7 @@ api! {
     ) {
         // Runtimes ask while they begin, before there is a context.
         let device = current_device().or_else(|_| numbered(0))?;
-        let (at, size) = library.get()?.variable(device, name.take()?)?;
+        let (at, size) = library.get()?.managed_variable(device, name.take()?)?;
         let reserved = device.has_reserved(at, size);
         device.with(|session| device.managed.adopt(session, &device.mirrors, (at, size), reserved))?;
         put_variable((at, size), &address, &bytes)

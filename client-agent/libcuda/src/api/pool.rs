@@ -58,7 +58,9 @@ fn alloc(
 fn located(location: Location) -> Result<&'static Device> {
     match location.kind {
         DEVICE => device(location.id),
-        _ => Err(Status::NOT_SUPPORTED),
+        // The host's locations. All other numbers are none.
+        2..=4 => Err(Status::NOT_SUPPORTED),
+        _ => Err(Status::INVALID_VALUE),
     }
 }
 

@@ -64,7 +64,11 @@ api! {
     fn cuStreamCreate(stream: Out<'_, Handle<Stream>>, flags: c_uint) => create(stream, flags, 0);
     fn cuStreamCreateWithPriority(stream: Out<'_, Handle<Stream>>, flags: c_uint, priority: c_int)
         => create(stream, flags, priority);
-    fn cuStreamDestroy_v2(stream: Handle<Stream>) also cuStreamDestroy => stream.remove();
+    fn cuStreamDestroy_v2(stream: Handle<Stream>) also cuStreamDestroy {
+        stream.remove()?;
+        capture::forget(stream);
+        Ok(())
+    }
 
     fn cuStreamSynchronize(stream: Handle<Stream>) ptsz cuStreamSynchronize_ptsz {
         capture::refuse(stream)?;
@@ -123,8 +127,6 @@ api! {
         stream.op_number()?;
         id.put(stream.identity().number() as u64)
     }
-
-    fn cuThreadExchangeStreamCaptureMode(mode: Out<'_, c_int>) => mode.put(0);
 
     fn cuStreamAddCallback<'c>(
         stream: Handle<Stream>, function: Function<'c, Callback>, data: Data<'c>, _flags: c_uint,

@@ -219,36 +219,47 @@ impl Library {
 
     /// Where a variable lies on a device, and its bytes.
     pub(crate) fn variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
+        self.part_of_variable(name)?.variable(device, name)
+    }
+
+    /// The same of a variable that the host may touch, too.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` where the variable is not declared so. Machine code does not say: there it is taken to be.
+    pub(crate) fn managed_variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
+        let part = self.part_of_variable(name)?;
+        match part.is_managed(name) {
+            Some(false) => Err(Status::NOT_FOUND),
+            _ => part.variable(device, name),
+        }
+    }
+
+    /// The part that a variable is in.
+    fn part_of_variable(&self, name: &str) -> Result<Arc<Part>> {
         let opened = self.open(name).map_err(|wrong| wrong.0)?;
         let Text::Apart(outline, text) = &opened.text else {
-            let part = self.part(opened, 0).map_err(noted)?;
-            return part.variable(device, name);
+            return self.part(opened, 0).map_err(noted);
         };
         if !outline.has_variable(name) {
             return Err(Status::NOT_FOUND);
         }
-        let part = {
-            let mut parts = lock(&self.parts);
-            let cut = outline.cut_with(text, name);
-            let (kernels, image) =
-                cut.map_err(|error| noted((Status::INVALID_PTX, error.to_string())))?;
-            let known = match kernels.first() {
-                Some(kernel) => parts.of_kernel.get(kernel),
-                None => parts.of_variable.get(name),
-            };
-            match known {
-                Some(part) => Arc::clone(part),
-                None => {
-                    let part = Arc::new(Part::new(image.into_bytes().into()).map_err(noted)?);
-                    parts.keep(&kernels, &part);
-                    if kernels.is_empty() {
-                        parts.of_variable.insert(name.into(), Arc::clone(&part));
-                    }
-                    part
-                }
-            }
+        let mut parts = lock(&self.parts);
+        let cut = outline.cut_with(text, name);
+        let (kernels, image) =
+            cut.map_err(|error| noted((Status::INVALID_PTX, error.to_string())))?;
+        let known = match kernels.first() {
+            Some(kernel) => parts.of_kernel.get(kernel),
+            None => parts.of_variable.get(name),
         };
-        part.variable(device, name)
+        if let Some(part) = known {
+            return Ok(Arc::clone(part));
+        }
+        let part = Arc::new(Part::new(image.into_bytes().into()).map_err(noted)?);
+        parts.keep(&kernels, &part);
+        if kernels.is_empty() {
+            parts.of_variable.insert(name.into(), Arc::clone(&part));
+        }
+        Ok(part)
     }
 
     /// Names of its kernels, in order.

@@ -80,10 +80,16 @@ impl Part {
         }
     }
 
+    /// Whether a variable is one that the host may touch, too; machine code does not say.
+    pub(super) fn is_managed(&self, name: &str) -> Option<bool> {
+        let mut globals = self.info.globals.iter();
+        globals.find(|it| it.name == name)?.managed
+    }
+
     /// Where a variable lies on a device, and its bytes.
     pub(super) fn variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
-        let named = |global: &ptx::GlobalInfo| global.name == name;
-        let index = self.info.globals.iter().position(named);
+        let mut globals = self.info.globals.iter();
+        let index = globals.position(|it| it.name == name);
         let index = index.ok_or(Status::NOT_FOUND)?;
         let module = self.place(device)?;
         let mut symbols = lock(&self.symbols);

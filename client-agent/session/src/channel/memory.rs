@@ -309,11 +309,16 @@ impl SessionChannel {
         self.lock().addresses.forget_variables(slot);
     }
 
-    /// Whether an address is of a module's variable outside of the window, of which the program has the
-    /// address.
+    /// The module's variable that holds an address, if the program knows it: where it begins, and its bytes.
     #[must_use]
-    pub fn is_variable(&self, address: u64) -> bool {
-        self.lock().addresses.variable(address).is_some()
+    pub fn variable(&self, address: u64) -> Option<(u64, u64)> {
+        self.lock().addresses.variable(address)
+    }
+
+    /// Whether a module's variable may lie at an address.
+    #[must_use]
+    pub fn may_be_variable(&self, address: u64) -> bool {
+        self.lock().addresses.may_be_variable(address)
     }
 
     /// The allocation that holds `address`: where it begins and how many bytes were asked for.

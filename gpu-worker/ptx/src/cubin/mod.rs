@@ -188,6 +188,7 @@ impl<'a> Reader<'a> {
                 align: 1 << place.trailing_zeros().min(12),
                 constant: *constant,
                 external: false,
+                managed: None,
             });
         }
         Ok(globals)

@@ -21,6 +21,9 @@ pub(super) fn declaration(
     (align, bytes): (u64, Option<u64>),
 ) -> String {
     let mut out = space(variable.space).to_owned();
+    if variable.managed {
+        out.push_str(" .attribute(.managed)");
+    }
     if variable.space != Space::Reg {
         let _ = write!(out, " .align {align}");
     }

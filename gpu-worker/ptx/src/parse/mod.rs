@@ -290,7 +290,7 @@ impl<'a> Parser<'a> {
         let mut returns = Vec::new();
         while self.token == Token::Dot("attribute") {
             self.advance()?;
-            self.skip_attribute()?;
+            self.attribute()?;
         }
         if kind == FunctionKind::Func && self.token == Token::Punct(b'(') {
             returns = self.formals()?;

@@ -15,13 +15,15 @@ struct Head {
     align: u64,
     /// Whether it is a texture, a sampler or a surface.
     opaque: bool,
+    /// Whether the host may touch it, too.
+    managed: bool,
 }
 
 impl<'a> Parser<'a> {
-    /// `.align 8 .v4 .f32`, in any order, and attributes of pointers, which are skipped.
+    /// `.align 8 .v4 .f32`, in any order, and attributes.
     fn head(&mut self) -> Result<Head, PtxError> {
         let (mut scalar, mut lanes, mut align) = (None, 1_u8, None);
-        let mut opaque = false;
+        let (mut opaque, mut managed) = (false, false);
         while let Token::Dot(name) = self.token {
             self.advance()?;
             match name {
@@ -36,8 +38,9 @@ impl<'a> Parser<'a> {
                 "v4" => lanes = 4,
                 "v8" => lanes = 8,
                 "ptr" => self.skip_pointer()?,
-                "attribute" => self.skip_attribute()?,
-                "managed" | "unified" => {}
+                "attribute" => managed |= self.attribute()?,
+                "managed" => managed = true,
+                "unified" => {}
                 _ => match Scalar::from_text(name) {
                     Some(found) => scalar = Some(found),
                     None if matches!(name, "texref" | "samplerref" | "surfref") => {
@@ -57,19 +60,21 @@ impl<'a> Parser<'a> {
             lanes,
             align: align.unwrap_or(natural).max(scalar.size()),
             opaque,
+            managed,
         })
     }
 
-    /// `(…)` behind `.attribute`.
-    pub(super) fn skip_attribute(&mut self) -> Result<(), PtxError> {
-        let mut depth = 0_u32;
+    /// `(…)` behind `.attribute`; whether one of them is `.managed`.
+    pub(super) fn attribute(&mut self) -> Result<bool, PtxError> {
+        let (mut depth, mut managed) = (0_u32, false);
         self.expect(b'(', "after `.attribute`")?;
         loop {
             match self.advance()? {
                 Token::End => return self.fail("`)`"),
                 Token::Punct(b'(') => depth += 1,
-                Token::Punct(b')') if depth == 0 => return Ok(()),
+                Token::Punct(b')') if depth == 0 => return Ok(managed),
                 Token::Punct(b')') => depth -= 1,
+                Token::Dot("managed") => managed = true,
                 _ => {}
             }
         }
@@ -105,6 +110,7 @@ impl<'a> Parser<'a> {
             scalar: head.scalar,
             lanes: head.lanes,
             align: head.align,
+            managed: head.managed,
             name,
             range: None,
             dims: Vec::new(),

@@ -1,5 +1,6 @@
 //! The checks, by areas.
 
+mod capture_rules;
 mod captures;
 mod contexts;
 mod copies;

@@ -14,6 +14,27 @@ use crate::kernels;
 const MODULES: &str = "Module Management";
 const LIBRARIES: &str = "Library Management";
 
+/// The host reads a managed variable of a library, writes it, and sees what a kernel made of it.
+fn managed(bench: &Bench, library: u64) -> Outcome {
+    let (mut at, mut bytes) = (0u64, 0usize);
+    bench.ok(
+        "cuLibraryGetManaged",
+        words![&mut at, &mut bytes, library, c"both"],
+    )?;
+    let before = bench.get_host::<u32>(at, 1);
+    bench.set_host(at, &[41u32]);
+    bench.launch(bench.kernel(c"increment")?, 1, 1, &[at, 1])?;
+    bench.sync()?;
+    let after = bench.get_host::<u32>(at, 1);
+    ensure!(
+        (bytes, before[0], after[0]) == (4, 5, 42),
+        "{bytes} bytes, {}, then {}",
+        before[0],
+        after[0]
+    );
+    Ok(())
+}
+
 fn loaded(bench: &Bench, image: &str, codes: &[i32]) -> Outcome {
     let image = CString::new(image).map_err(|it| Finding(it.to_string()))?;
     let mut module = 0u64;
@@ -345,6 +366,16 @@ fn libraries() -> Vec<Check> {
                     "cuLibraryGetManaged",
                     words![&mut at, Word::NULL, library, c"counter"],
                 );
+                it.ok("cuLibraryUnload", words![library])?;
+                seen
+            },
+        ),
+        Check::new(
+            of("cuLibraryGetManaged"),
+            "host and device see the same variable",
+            |it| {
+                let library = library(it)?;
+                let seen = managed(it, library);
                 it.ok("cuLibraryUnload", words![library])?;
                 seen
             },
