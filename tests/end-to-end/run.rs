@@ -17,6 +17,20 @@ fn source(path: &str) -> PathBuf {
 
 /// Compiles a program of `tests/end-to-end/programs` and links it with the drop-in.
 pub(crate) fn compile(dir: &Path, name: &str) -> PathBuf {
+    // What loads it by itself is linked with nothing.
+    compile_with(dir, name, &["-Wl,--as-needed", "-lcuda"])
+}
+
+/// Compiles a library over the drop-in.
+pub(crate) fn compile_library(dir: &Path, name: &str) -> PathBuf {
+    compile_with(
+        dir,
+        name,
+        &["-shared", "-fPIC", "-Wl,--no-as-needed", "-lcuda"],
+    )
+}
+
+fn compile_with(dir: &Path, name: &str, options: &[&str]) -> PathBuf {
     let library = warploom_cli::drop_in::library(None).expect("it is built with this test");
     let folder = warploom_cli::drop_in::folder(dir, &library).expect("a folder");
     let program = dir.join(name);
@@ -25,8 +39,7 @@ pub(crate) fn compile(dir: &Path, name: &str) -> PathBuf {
         .arg(&program)
         .arg(source(&format!("tests/end-to-end/programs/{name}.c")))
         .arg(format!("-L{}", folder.display()))
-        // What loads it by itself is linked with nothing.
-        .args(["-Wl,--as-needed", "-lcuda"])
+        .args(options)
         .status()
         .expect("gcc runs");
     assert!(status.success(), "{name} compiles");
