@@ -87,14 +87,16 @@ impl Element {
     /// An element by its `CUarray_format` and its channels.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED` for formats of pictures and of compressed blocks.
+    /// `NOT_SUPPORTED` for formats of pictures, of compressed blocks and of packed channels; `INVALID_VALUE` for
+    /// what is no format.
     pub(crate) fn of(format: c_int, channels: c_uint) -> Result<Self> {
         let (channel, bits) = match format {
             1..=3 => (Channel::Unsigned, 4 << format),
             8..=10 => (Channel::Signed, 8 << (format - 8)),
             0x10 => (Channel::Float, 16),
             0x20 => (Channel::Float, 32),
-            _ => return Err(Status::NOT_SUPPORTED),
+            0x50 | 0x90..=0xcf => return Err(Status::NOT_SUPPORTED),
+            _ => return Err(Status::INVALID_VALUE),
         };
         if !matches!(channels, 1 | 2 | 4) {
             return Err(Status::INVALID_VALUE);
@@ -238,13 +240,18 @@ pub(crate) fn destroy(array: Handle<Array>) -> Result {
     device.free(array.address)
 }
 
-/// Makes a mipmapped array of one level.
+/// Makes a mipmapped array of one level. So many levels as the array cannot have are fewer.
 pub(crate) fn create_mipmapped(
     descriptor: Descriptor,
     levels: c_uint,
 ) -> Result<Handle<Mipmapped>> {
-    // None are one, as CUDA says.
-    if levels > 1 {
+    let largest = descriptor
+        .width
+        .max(descriptor.height)
+        .max(descriptor.depth);
+    // The last level is of one element.
+    let most = 1 + largest.checked_ilog2().unwrap_or(0);
+    if levels.min(most) > 1 {
         return Err(Status::NOT_SUPPORTED);
     }
     Ok(Mipmapped::table().add(Mipmapped(create(descriptor)?)))
@@ -295,6 +302,7 @@ mod tests {
         assert_eq!(bits(0x10), Ok((Channel::Float, 16)));
         assert_eq!(bits(0x20), Ok((Channel::Float, 32)));
         assert_eq!(bits(0xb0), Err(Status::NOT_SUPPORTED));
+        assert_eq!(bits(0x77), Err(Status::INVALID_VALUE));
         assert_eq!(Element::of(1, 3), Err(Status::INVALID_VALUE));
         assert_eq!(Element::of(0x20, 4).expect("known").bytes(), 16);
     }

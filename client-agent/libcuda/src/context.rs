@@ -23,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) limits: [AtomicUsize; LIMITS.len()],
     /// How often it was retained: primary contexts only.
     retained: AtomicI32,
+    /// How often it was attached to, its making among it: contexts of the program's only.
+    attached: AtomicU32,
 }
 
 table!(Context, INVALID_CONTEXT);
@@ -53,6 +55,7 @@ impl Context {
             primary,
             limits: LIMITS.map(AtomicUsize::new),
             retained: AtomicI32::new(0),
+            attached: AtomicU32::new(1),
         })
     }
 
@@ -67,6 +70,28 @@ impl Context {
             .retained
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
         updated.map(|_| ()).map_err(|_| Status::INVALID_CONTEXT)
+    }
+
+    /// Attaches to it once more.
+    ///
+    /// # Errors
+    /// `INVALID_CONTEXT` where it is a primary one, here and below.
+    pub(crate) fn attach(&self) -> Result {
+        match self.primary {
+            true => Err(Status::INVALID_CONTEXT),
+            false => {
+                self.attached.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    /// Detaches once; whether that was the last time.
+    pub(crate) fn detach(&self) -> Result<bool> {
+        match self.primary {
+            true => Err(Status::INVALID_CONTEXT),
+            false => Ok(self.attached.fetch_sub(1, Ordering::Relaxed) <= 1),
+        }
     }
 
     /// As it was before anybody retained it.

@@ -64,6 +64,7 @@ mod mirror;
 mod module;
 use nvml as _;
 mod occupancy;
+mod old_launch;
 mod onlooker;
 mod physical;
 mod pool;

@@ -174,7 +174,8 @@ mod tests {
              Every symbol of CUDA 13's driver API is exported and found by `cuGetProcAddress`; {done} of {} \
              do\nwhat CUDA says, the others answer `CUDA_ERROR_NOT_SUPPORTED` when they are called. The \
              table is\nwritten by a test of `client-agent/libcuda`; its last column names tests there and \
-             programs of\n`tests/end-to-end` that call the function.\n\n\
+             programs of\n`tests/end-to-end` that call the function. What a function does \
+             otherwise than the manual\nsays is listed in [conformance.md](conformance.md#deviations).\n\n\
              | symbol | since | state | tests |\n| --- | --- | --- | --- |\n",
             SYMBOLS.len()
         );

@@ -136,11 +136,21 @@ impl Driver {
     }
 
     /// Calls a function by its symbol; `None` where the driver has none of this name. All arguments of the
-    /// driver API are integers and pointers, which both ABIs of 64-bit Linux pass as whole words.
+    /// driver API but one float are integers and pointers, which both ABIs of 64-bit Linux pass as whole words.
     pub(crate) fn call(&self, symbol: &str, words: &[Word]) -> Option<Code> {
         let at = self.address(symbol)?;
         // SAFETY: `at` is a function of the driver; the check passes the arguments that its manual describes.
         Some(Code(unsafe { call(at, words) }))
+    }
+
+    /// Calls `cuParamSetf`, the one function that takes a float.
+    pub(crate) fn set_float(&self, kernel: u64, offset: i32, value: f32) -> Option<Code> {
+        type Called = unsafe extern "C" fn(u64, i32, f32) -> i32;
+        let at = std::ptr::with_exposed_provenance::<c_void>(self.address("cuParamSetf")?);
+        // SAFETY: the function of this name is of this type.
+        let function = unsafe { std::mem::transmute::<*const c_void, Called>(at) };
+        // SAFETY: as above.
+        Some(Code(unsafe { function(kernel, offset, value) }))
     }
 }
 

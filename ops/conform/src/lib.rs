@@ -11,6 +11,7 @@ mod codes;
 mod driver;
 mod finding;
 mod fixture;
+mod host;
 mod kernels;
 mod report;
 mod run;

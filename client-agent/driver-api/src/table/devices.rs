@@ -107,4 +107,8 @@ rows! { ROWS:
         cuCtxGetStreamPriorityRange(Context) { leastPriority: OutIf, greatestPriority: OutIf }
         cuCtxResetPersistingL2Cache(Context) {}
     }
+    "Context Management [DEPRECATED]" {
+        cuCtxAttach(Context) { pctx: Out, flags: Flags(0) }
+        cuCtxDetach(Initialised) { ctx: Handle(ContextObject) }
+    }
 }

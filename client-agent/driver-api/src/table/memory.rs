@@ -113,7 +113,7 @@ rows! { ROWS:
         cuArrayGetDescriptor_v2(Initialised) { pArrayDescriptor: Out, hArray: Handle(Array) }
         cuArray3DGetDescriptor_v2(Initialised) { pArrayDescriptor: Out, hArray: Handle(Array) }
         cuArrayDestroy(Initialised, Unsafe) { hArray: Handle(Array) }
-        cuMipmappedArrayCreate(Context, Unsafe) { pHandle: Out, pMipmappedArrayDesc: In, numMipmapLevels: Size }
+        cuMipmappedArrayCreate(Context, Unsafe) { pHandle: Out, pMipmappedArrayDesc: In, numMipmapLevels: Any }
         cuMipmappedArrayGetLevel(Initialised) { pLevelArray: Out, hMipmappedArray: Handle(Mipmapped), level: Any }
         cuMipmappedArrayDestroy(Initialised, Unsafe) { hMipmappedArray: Handle(Mipmapped) }
     }

@@ -101,6 +101,19 @@ rows! { ROWS:
         }
         cuLaunchHostFunc(Initialised) { hStream: HandleIf(Stream), r#fn: Callback, userData: Any }
     }
+    "Execution Control [DEPRECATED]" {
+        cuFuncSetBlockShape(Initialised) { hfunc: Handle(Function), x: Size, y: Size, z: Size }
+        cuFuncSetSharedSize(Initialised) { hfunc: Handle(Function), bytes: Any }
+        cuParamSetSize(Initialised) { hfunc: Handle(Function), numbytes: Any }
+        cuParamSeti(Initialised) { hfunc: Handle(Function), offset: Any, value: Any }
+        cuParamSetf(Initialised) { hfunc: Handle(Function), offset: Any, value: Any }
+        cuParamSetv(Initialised) { hfunc: Handle(Function), offset: Any, ptr: In, numbytes: Count }
+        cuLaunch(Initialised) { f: Handle(Function) }
+        cuLaunchGrid(Initialised) { f: Handle(Function), grid_width: Size, grid_height: Size }
+        cuLaunchGridAsync(Initialised) {
+            f: Handle(Function), grid_width: Size, grid_height: Size, hStream: HandleIf(Stream),
+        }
+    }
     "Occupancy" {
         cuOccupancyMaxActiveBlocksPerMultiprocessor(Initialised) {
             numBlocks: Out, func: Handle(Function), blockSize: Size, dynamicSMemSize: Any,

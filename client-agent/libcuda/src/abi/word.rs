@@ -17,4 +17,11 @@ macro_rules! numbers {
         }
     )*};
 }
+impl Word for f32 {
+    #[inline]
+    fn word(&self) -> u64 {
+        u64::from(self.to_bits())
+    }
+}
+
 numbers!(u8 => u64, u16 => u64, u32 => u64, u64 => u64, usize => u64, i32 => i64);

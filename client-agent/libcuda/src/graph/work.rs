@@ -7,6 +7,7 @@ use crate::abi::Handle;
 use crate::copy3d::Copy3D;
 use crate::device::Device;
 use crate::launch::{Arguments, How, start};
+use crate::module::Kernel;
 use crate::status::{Result, Status};
 use crate::stream::Stream;
 use crate::work;
@@ -15,16 +16,21 @@ impl Launch {
     /// A launch whose parameters are taken now.
     pub(crate) fn new(how: How, arguments: Arguments<'_>) -> Result<Self> {
         let (block, of) = arguments.packed()?;
+        Ok(Self::packed(how, arguments.kernel(), &of, &block))
+    }
+
+    /// A launch with parameters in a block.
+    pub(crate) fn packed(how: How, kernel: Handle<Kernel>, of: &Kernel, block: &[u8]) -> Self {
         let params: Arc<[u8]> = block.into();
         let base = params.as_ptr() as usize;
         let each = &of.entry().params;
         let pointers = each.iter().map(|param| base + param.offset as usize);
-        Ok(Self {
-            kernel: arguments.kernel(),
+        Self {
+            kernel,
             how,
             pointers: pointers.collect(),
             params,
-        })
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use client_session::Function;
 
@@ -12,6 +12,7 @@ use super::part::Part;
 use crate::device::Device;
 use crate::handle::table;
 use crate::lock::lock;
+use crate::old_launch::OldLaunch;
 use crate::status::{Result, Status};
 
 /// Dynamic and static shared bytes that a kernel may use without asking for more.
@@ -53,6 +54,8 @@ pub(crate) struct Kernel {
     pub(crate) non_portable: AtomicBool,
     /// Attributes that are kept and mean nothing here, by number.
     hints: Mutex<BTreeMap<i32, i32>>,
+    /// Shape and parameters, as programs of CUDA 3 set them.
+    old: Mutex<OldLaunch>,
     registers: u32,
 }
 
@@ -81,8 +84,14 @@ impl Kernel {
             dynamic,
             non_portable: AtomicBool::new(false),
             hints: Mutex::default(),
+            old: Mutex::default(),
             registers,
         }
+    }
+
+    /// Shape and parameters, as programs of CUDA 3 set them.
+    pub(crate) fn old(&self) -> MutexGuard<'_, OldLaunch> {
+        lock(&self.old)
     }
 
     pub(crate) fn entry(&self) -> &ptx::EntryInfo {
@@ -123,6 +132,7 @@ impl Kernel {
             dynamic: AtomicI32::new(dynamic_at_first(self.entry())),
             non_portable: AtomicBool::new(false),
             hints: Mutex::default(),
+            old: Mutex::default(),
             registers: self.registers,
         }
     }

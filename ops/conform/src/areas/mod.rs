@@ -1,5 +1,6 @@
 //! The checks, by areas.
 
+mod arrays;
 mod capture_rules;
 mod captures;
 mod contexts;
@@ -11,9 +12,15 @@ mod graphs;
 mod launches;
 mod memory;
 mod modules;
+mod numerics;
+mod old_launches;
 mod pointers;
+mod pools;
+mod processes;
 mod streams;
 mod table;
+mod textures;
+mod virtual_memory;
 
 use crate::check::Check;
 
@@ -35,10 +42,18 @@ const AREAS: &[(&str, Make)] = &[
     ("modules", modules::checks),
     ("functions", functions::checks),
     ("launches", launches::checks),
+    ("old-launches", old_launches::checks),
     ("streams", streams::checks),
     ("captures", captures::checks),
     ("events", events::checks),
     ("graphs", graphs::checks),
+    ("virtual-memory", virtual_memory::checks),
+    ("pools", pools::checks),
+    ("arrays", arrays::checks),
+    ("textures", textures::checks),
+    ("printing", processes::printing),
+    ("forks", processes::forks),
+    ("numerics", numerics::checks),
 ];
 
 /// The areas' names in order.

@@ -1,0 +1,382 @@
+//! Conversions between all types of numbers: each instruction of PTX on chosen operands, against the host.
+
+use std::ffi::CString;
+
+use crate::bench::Bench;
+use crate::check::Check;
+use crate::driver::words;
+use crate::finding::{Finding, Outcome, ensure};
+
+const CVT: (&str, &str) = ("cvt", "PTX ISA: Data Movement and Conversion Instructions");
+
+/// A type of numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Signed(u32),
+    Unsigned(u32),
+    Float(u32),
+}
+
+use Kind::{Float, Signed, Unsigned};
+
+const INTEGERS: [Kind; 8] = [
+    Signed(8),
+    Unsigned(8),
+    Signed(16),
+    Unsigned(16),
+    Signed(32),
+    Unsigned(32),
+    Signed(64),
+    Unsigned(64),
+];
+const FLOATS: [Kind; 3] = [Float(16), Float(32), Float(64)];
+
+/// To the nearest, ties to even; towards zero; down; up.
+#[derive(Clone, Copy)]
+enum Rounding {
+    Nearest,
+    Zero,
+    Down,
+    Up,
+}
+
+const ROUNDINGS: [Rounding; 4] = [
+    Rounding::Nearest,
+    Rounding::Zero,
+    Rounding::Down,
+    Rounding::Up,
+];
+
+impl Rounding {
+    fn letter(self) -> char {
+        match self {
+            Self::Nearest => 'n',
+            Self::Zero => 'z',
+            Self::Down => 'm',
+            Self::Up => 'p',
+        }
+    }
+
+    fn whole(self, value: f64) -> f64 {
+        match self {
+            Self::Nearest => value.round_ties_even(),
+            Self::Zero => value.trunc(),
+            Self::Down => value.floor(),
+            Self::Up => value.ceil(),
+        }
+    }
+}
+
+impl Kind {
+    fn bits(self) -> u32 {
+        match self {
+            Signed(bits) | Unsigned(bits) | Float(bits) => bits,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Signed(bits) => format!("s{bits}"),
+            Unsigned(bits) => format!("u{bits}"),
+            Float(bits) => format!("f{bits}"),
+        }
+    }
+
+    /// The register that holds it, and the type of its moves: PTX has none of 8 bits.
+    fn register(self) -> (String, u32) {
+        let bits = self.bits().max(16);
+        match self {
+            Float(bits @ (32 | 64)) => (format!("f{bits}"), bits),
+            _ => (format!("b{bits}"), bits),
+        }
+    }
+
+    fn range(self) -> (i128, i128) {
+        let bits = self.bits();
+        match self {
+            Signed(_) => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+            _ => (0, (1i128 << bits) - 1),
+        }
+    }
+
+    /// The number that its low bits are.
+    fn number(self, word: u64) -> i128 {
+        let unused = 64 - self.bits();
+        match self {
+            Signed(_) => i128::from(word.cast_signed() << unused >> unused),
+            _ => i128::from(word << unused >> unused),
+        }
+    }
+
+    /// The value that its low bits are.
+    fn value(self, word: u64) -> f64 {
+        match self.bits() {
+            16 => half(word as u16),
+            32 => f64::from(f32::from_bits(word as u32)),
+            _ => f64::from_bits(word),
+        }
+    }
+
+    fn cut(self, word: u64) -> u64 {
+        word & (u64::MAX >> (64 - self.bits()))
+    }
+}
+
+/// The value of a half-precision number.
+fn half(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    let size = match exponent {
+        0 => fraction * 2f64.powi(-24),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+/// The half-precision number nearest to a value, ties to even.
+fn nearest_half(value: f64) -> u16 {
+    let sign = if value.is_sign_negative() {
+        1u16 << 15
+    } else {
+        0
+    };
+    // The sizes of half-precision numbers are in the order of their bits.
+    let size = value.abs();
+    let above = (0..=0x7c00u16)
+        .find(|it| half(*it) >= size)
+        .unwrap_or(0x7c00);
+    if above == 0 {
+        return sign;
+    }
+    let below = above - 1;
+    // What is beyond the largest by half a step or more is infinite.
+    let top = if above == 0x7c00 {
+        65_536.0
+    } else {
+        half(above)
+    };
+    let (down, up) = (size - half(below), top - size);
+    let nearest = match down.total_cmp(&up) {
+        std::cmp::Ordering::Less => below,
+        std::cmp::Ordering::Greater => above,
+        std::cmp::Ordering::Equal => below + (below & 1),
+    };
+    sign | nearest
+}
+
+const WHOLE: [u64; 16] = [
+    0,
+    1,
+    2,
+    0x7f,
+    0x80,
+    0xff,
+    0x100,
+    0x7fff,
+    0x8000,
+    0xffff,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    0x7fff_ffff_ffff_ffff,
+    0x8000_0000_0000_0000,
+    u64::MAX,
+];
+const VALUES: [f64; 20] = [
+    0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 0.999, -0.999, 3.25, -100.75, 127.5, 128.5, 255.5, -129.0,
+    32_767.5, 65_504.0, -40_000.0, 3.0e9, -1.0e19, 2.0e19,
+];
+
+/// An instruction, its operands and what it makes of each.
+struct Conversion {
+    instruction: String,
+    from: Kind,
+    to: Kind,
+    rows: Vec<(u64, u64)>,
+}
+
+fn as_bits(kind: Kind, value: f64) -> u64 {
+    match kind.bits() {
+        16 => u64::from(nearest_half(value)),
+        32 => u64::from((value as f32).to_bits()),
+        _ => value.to_bits(),
+    }
+}
+
+fn between_integers(from: Kind, to: Kind, saturates: bool) -> Conversion {
+    let sat = if saturates { ".sat" } else { "" };
+    let convert = |word: u64| {
+        let number = from.number(word);
+        let (least, most) = to.range();
+        let made = if saturates {
+            number.clamp(least, most)
+        } else {
+            number
+        };
+        (from.cut(word), to.cut(made as u64))
+    };
+    Conversion {
+        instruction: format!("cvt{sat}.{}.{}", to.name(), from.name()),
+        from,
+        to,
+        rows: WHOLE.map(convert).to_vec(),
+    }
+}
+
+fn to_integer(from: Kind, to: Kind, rounding: Rounding) -> Conversion {
+    let convert = |value: f64| {
+        let word = as_bits(from, value);
+        let (least, most) = to.range();
+        // What a type cannot hold is the nearest that it can. No operand has more bits than an i128.
+        let whole = rounding.whole(from.value(word)) as i128;
+        (word, to.cut(whole.clamp(least, most) as u64))
+    };
+    let letter = rounding.letter();
+    Conversion {
+        instruction: format!("cvt.r{letter}i.{}.{}", to.name(), from.name()),
+        from,
+        to,
+        rows: VALUES.map(convert).to_vec(),
+    }
+}
+
+fn to_float(from: Kind, to: Kind) -> Conversion {
+    let convert = |word: u64| {
+        let number = from.number(word);
+        let made = match to.bits() {
+            // From the number itself: no value is rounded twice.
+            32 => u64::from((number as f32).to_bits()),
+            64 => (number as f64).to_bits(),
+            _ => u64::from(nearest_half(number as f64)),
+        };
+        (from.cut(word), made)
+    };
+    Conversion {
+        instruction: format!("cvt.rn.{}.{}", to.name(), from.name()),
+        from,
+        to,
+        rows: WHOLE.map(convert).to_vec(),
+    }
+}
+
+fn between_floats(from: Kind, to: Kind) -> Conversion {
+    let rounding = if to.bits() < from.bits() { ".rn" } else { "" };
+    let convert = |value: f64| {
+        let word = as_bits(from, value);
+        (word, as_bits(to, from.value(word)))
+    };
+    Conversion {
+        instruction: format!("cvt{rounding}.{}.{}", to.name(), from.name()),
+        from,
+        to,
+        rows: VALUES.map(convert).to_vec(),
+    }
+}
+
+fn conversions() -> Vec<Conversion> {
+    let mut all = Vec::new();
+    for from in INTEGERS {
+        for to in INTEGERS {
+            if from != to {
+                all.push(between_integers(from, to, false));
+                all.push(between_integers(from, to, true));
+            }
+        }
+        all.extend(FLOATS.map(|to| to_float(from, to)));
+    }
+    for from in FLOATS {
+        for to in INTEGERS {
+            all.extend(ROUNDINGS.map(|rounding| to_integer(from, to, rounding)));
+        }
+        let others = FLOATS.into_iter().filter(|it| *it != from);
+        all.extend(others.map(|to| between_floats(from, to)));
+    }
+    all
+}
+
+impl Conversion {
+    /// A kernel that does it for each of 32 words: convert(u64 to, u64 from).
+    fn kernel(&self) -> String {
+        let ((read, read_bits), (written, written_bits)) =
+            (self.from.register(), self.to.register());
+        let mask = u64::MAX >> (64 - self.to.bits());
+        format!(
+            ".version 7.0\n.target sm_53\n.address_size 64\n\
+             .visible .entry convert(.param .u64 to, .param .u64 from)\n{{\n\
+             .reg .b32 %r;\n.reg .b64 %d<6>;\n.reg .{read} %in;\n.reg .{written} %out;\n\
+             ld.param.u64 %d0, [to];\nld.param.u64 %d1, [from];\n\
+             mov.u32 %r, %tid.x;\ncvt.u64.u32 %d2, %r;\nshl.b64 %d2, %d2, 3;\n\
+             add.s64 %d0, %d0, %d2;\nadd.s64 %d1, %d1, %d2;\n\
+             ld.global.b{read_bits} %in, [%d1];\n{} %out, %in;\n\
+             mov.u64 %d3, 0;\nst.global.u64 [%d0], %d3;\nst.global.b{written_bits} [%d0], %out;\n\
+             ld.global.u64 %d4, [%d0];\nand.b64 %d4, %d4, {mask};\nst.global.u64 [%d0], %d4;\n\
+             ret;\n}}\n",
+            self.instruction
+        )
+    }
+
+    fn hold(&self, bench: &Bench) -> Outcome {
+        let image = CString::new(self.kernel()).map_err(|it| Finding(it.to_string()))?;
+        let module = bench.made("cuModuleLoadData", words![image.as_c_str()])?;
+        let kernel = bench.made("cuModuleGetFunction", words![module, c"convert"])?;
+        let (to, from) = (bench.alloc(256)?, bench.alloc(256)?);
+        let mut operands: Vec<u64> = self.rows.iter().map(|(operand, _)| *operand).collect();
+        operands.resize(32, 0);
+        bench.write(from, &operands)?;
+        bench.launch(kernel, 1, 32, &[to, from])?;
+        let made = bench.read::<u64>(to, self.rows.len())?;
+        bench.ok("cuModuleUnload", words![module])?;
+        for ((operand, wanted), made) in self.rows.iter().zip(made) {
+            ensure!(
+                made == *wanted,
+                "of {operand:#x} it makes {made:#x}, not {wanted:#x}"
+            );
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn checks() -> Vec<Check> {
+    let all = conversions().into_iter();
+    all.map(|conversion| {
+        let claim = format!("{} is as the host rounds", conversion.instruction);
+        Check::new(CVT, claim, move |it| conversion.hold(it))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_precision_rounds_to_even() {
+        for (value, bits) in [
+            (0.0, 0),
+            (1.0, 0x3c00),
+            (-2.0, 0xc000),
+            (65_504.0, 0x7bff),
+            (65_519.9, 0x7bff),
+            (65_520.0, 0x7c00),
+            (1.0 + 1.0 / 2048.0, 0x3c00),
+            (1.0 + 3.0 / 2048.0, 0x3c02),
+            (2f64.powi(-24), 1),
+            (2f64.powi(-25), 0),
+            (-3.0 * 2f64.powi(-25), 0x8002),
+        ] {
+            assert_eq!(nearest_half(value), bits, "{value}");
+        }
+        for bits in 0..=0x7c00 {
+            assert_eq!(nearest_half(half(bits)), bits);
+        }
+    }
+
+    #[test]
+    fn numbers_are_the_low_bits_of_words() {
+        assert_eq!(Signed(8).number(0xff80), -128);
+        assert_eq!(Unsigned(8).number(0xff80), 128);
+        assert_eq!(Signed(64).number(u64::MAX), -1);
+        assert_eq!(Unsigned(64).number(u64::MAX), i128::from(u64::MAX));
+    }
+}
