@@ -96,8 +96,12 @@ fn make(path: &Path) -> io::Result<Option<File>> {
         clear(&new)?;
         return Ok(None);
     }
-    fs::rename(&new, path)?;
-    Ok(Some(owner))
+    match fs::rename(&new, path) {
+        Ok(()) => Ok(Some(owner)),
+        // It was taken for abandoned between its file and our lock, which is of a file without a name then.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Locks a fresh folder; none where another process took it for abandoned.
@@ -234,6 +238,23 @@ mod tests {
         let mut left = fs::read_dir(dir.path()).expect("a folder").flatten();
         assert!(left.all(|it| it.path() == scratch.path() || it.path() == at("warploom-2-0.new")));
         assert!(held.is_some() && at("warploom-2-0.new").exists());
+    }
+
+    #[test]
+    fn many_at_once_take_none_from_one_another() {
+        let dir = test_cluster::TempDir::new().expect("a folder");
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let made = Scratch::within(dir.path()).expect("made");
+                        assert!(made.path().join(OWNER).exists());
+                    }
+                });
+            }
+        });
+        let left = fs::read_dir(dir.path()).expect("a folder").count();
+        assert_eq!(left, 0);
     }
 
     #[test]
