@@ -61,12 +61,6 @@ pub(super) fn nodes(bench: &Bench, graph: u64) -> Result<usize, Finding> {
 }
 
 pub(super) fn checks() -> Vec<Check> {
-    let mut checks = recorded();
-    checks.extend(super::capture_rules::checks());
-    checks
-}
-
-fn recorded() -> Vec<Check> {
     let of = |function| (function, STREAMS);
     vec![
         Check::new(

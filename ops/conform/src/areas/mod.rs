@@ -44,7 +44,7 @@ const AREAS: &[(&str, Make)] = &[
     ("launches", launches::checks),
     ("old-launches", old_launches::checks),
     ("streams", streams::checks),
-    ("captures", captures::checks),
+    ("captures", captures),
     ("events", events::checks),
     ("graphs", graphs::checks),
     ("virtual-memory", virtual_memory::checks),
@@ -55,6 +55,12 @@ const AREAS: &[(&str, Make)] = &[
     ("forks", processes::forks),
     ("numerics", numerics::checks),
 ];
+
+fn captures() -> Vec<Check> {
+    let mut checks = captures::checks();
+    checks.extend(capture_rules::checks());
+    checks
+}
 
 /// The areas' names in order.
 #[must_use]

@@ -1,8 +1,7 @@
 //! Checks that Warploom's own driver fails, each with the reason.
 
 /// A worker's memory has one address.
-const MAPPED_ONCE: &str =
-    "memory of cuMemCreate is made where it is mapped first, and lives there alone until it is unmapped";
+const MAPPED_ONCE: &str = "memory of cuMemCreate is made where it is mapped first, and lives there alone until it is unmapped";
 
 /// Name of the check, and why it fails.
 pub(super) const ALL: &[(&str, &str)] = &[
