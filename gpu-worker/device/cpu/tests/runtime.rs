@@ -189,6 +189,31 @@ fn a_failed_assertion_says_so_and_harms_nobody_else() {
     assert_eq!(complete(&mut device, slice).fault, None);
 }
 
+/// Compilers declare `vprintf` without its result where it is of no use, and name shared variables without their
+/// space, which an assembler sees by the name.
+#[test]
+fn printing_needs_no_result_and_a_shared_name_no_space() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64
+        .extern .func vprintf(.param .b64 f, .param .b64 a);
+        .global .align 1 .b8 text[4] = {37,100,10,0};
+        .shared .align 4 .b32 tile[4];
+        .visible .entry k() { .reg .b64 %f, %a; .reg .b32 %r<3>; .local .align 8 .b8 args[8];
+        .shared .align 4 .b32 own;
+        mov.u32 %r0, 41; st.u32 [tile+8], %r0; atom.add.u32 %r1, [tile+8], 1; st.u32 [own], %r1;
+        ld.u32 %r1, [own]; ld.shared.u32 %r2, [tile+8]; add.u32 %r2, %r2, %r1;
+        mov.u64 %a, args; cvta.local.u64 %a, %a; st.u32 [%a], %r2;
+        mov.u64 %f, text; cvta.global.u64 %f, %f;
+        { .param .b64 p; .param .b64 q; st.param.b64 [p], %f; st.param.b64 [q], %a;
+        call vprintf, (p, q); } ret; }";
+    let mut device = device(1);
+    let (mut program, load) = TestProgram::opened(&mut device, 1, text);
+    let launch = flat_launch(0, 1, 1);
+    let slice = program.slice(&[(load, &[]), (launch, &[]), (Op::Sync, &[])]);
+    let done = complete(&mut device, slice);
+    assert_eq!(done.fault, None);
+    assert_eq!(printed(&done), "83\n");
+}
+
 /// Text is charged for: one call of `printf` can be a million times the work of an addition.
 #[test]
 fn endless_printing_is_ended() {

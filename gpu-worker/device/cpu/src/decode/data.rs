@@ -1,5 +1,6 @@
 //! Moves, loads, stores, atomics, addresses.
 
+use super::builder::Symbol;
 use super::form::{
     Bank, Constant, Int2, LOCAL_WINDOW, Logic, Op, Place, Pointer, SHARED_WINDOW, Slot,
 };
@@ -187,10 +188,24 @@ impl<'a> Body<'_, 'a> {
                 let slot = self.constant(Bank::Double, Constant::Bits(u64::from(at)));
                 (slot, if entry { Place::Local } else { Place::Frame }, true)
             }
-            // A symbol named without its space is generic only for module variables.
+            // A shared variable that is named without its space is meant in its space, as the assembler takes it.
+            found if space.is_none() && self.is_shared(name, found) => (
+                self.source(&Operand::Name(name), Scalar::U64)?,
+                Place::Shared,
+                true,
+            ),
             _ => (self.source(&Operand::Name(name), Scalar::U64)?, place, true),
         };
         Ok(operand(slot, address.offset, place, wide))
+    }
+
+    /// Whether a name, of which the body knows this, is of a shared variable.
+    fn is_shared(&self, name: &str, found: Option<Named>) -> bool {
+        let symbol = || self.builder.symbols.get(name);
+        match found {
+            Some(named) => matches!(named, Named::Shared(_) | Named::Dynamic),
+            None => matches!(symbol(), Some(Symbol::Shared(_) | Symbol::Dynamic)),
+        }
     }
 
     pub(super) fn address(&self, operand: Option<&Operand<'a>>) -> Result<Address<'a>> {

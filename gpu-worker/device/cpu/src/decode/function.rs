@@ -27,7 +27,7 @@ pub(crate) enum Callee {
 /// What the device provides where a module only declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runtime {
-    /// `vprintf(format, arguments)`.
+    /// `vprintf(format, arguments)`, also where it is declared without a result.
     Print,
     /// `malloc(bytes)`.
     Allocate,
@@ -41,7 +41,7 @@ impl Runtime {
     /// The function of this name and of so many arguments and results.
     pub(crate) fn find(name: &str, shape: (usize, usize)) -> Option<Self> {
         Some(match (name, shape) {
-            ("vprintf", (2, 1)) => Self::Print,
+            ("vprintf", (2, 0 | 1)) => Self::Print,
             ("malloc", (1, 1)) => Self::Allocate,
             ("free", (1, 0)) => Self::Free,
             ("__assertfail", (5, 0)) => Self::Assert,
