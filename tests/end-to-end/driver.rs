@@ -27,7 +27,7 @@ const PARTS: &[(&str, &[&str])] = &[
             "leaves",
         ],
     ),
-    ("images", &["fatbins", "large", "links", "grids"]),
+    ("images", &["fatbins", "large", "links", "grids", "mixed"]),
     ("textures", &["arrays", "objects", "reset"]),
     ("corners", &["rows", "advice", "attributes", "nodes"]),
     ("pools", &["figures", "current"]),

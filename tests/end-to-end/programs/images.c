@@ -254,11 +254,49 @@ static void grids(void) {
     CHECK(cuMemFree_v2(many));
 }
 
+/* An image one kernel of which cannot run: the others do, and it fails at its launch, by name. */
+static void mixed(void) {
+    static const char *both = HEAD ".visible .entry good(.param .u64 to) {\n"
+                                   "  .reg .b64 %a;\n  ld.param.u64 %a, [to];\n"
+                                   "  st.global.u32 [%a], 7;\n  ret;\n}\n"
+                                   ".visible .entry bad(.param .u64 to) {\n"
+                                   "  .reg .b32 %r<2>;\n  frobnicate.b32 %r1, %r0;\n  ret;\n}\n";
+    CUmodule module;
+    CUlibrary library;
+    CUfunction good, bad;
+    const char *why;
+    unsigned word = 0;
+    void *params[] = {&words};
+    begin();
+    CHECK(cuModuleLoadData(&module, both));
+    CHECK(cuModuleGetFunction(&bad, module, "bad"));
+    CHECK(cuModuleGetFunction(&good, module, "good"));
+    for (int round = 0; round < 2; round++) {
+        ANSWERS(INVALID_PTX, cuLaunchKernel(bad, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+        CHECK(cuGetErrorString(INVALID_PTX, &why));
+        ASSERT(strstr(why, "frobnicate") && strstr(why, "line 12"));
+        CHECK(cuMemsetD8_v2(words, 0, 4));
+        CHECK(cuLaunchKernel(good, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+        CHECK(cuMemcpyDtoH_v2(&word, words, sizeof word));
+        ASSERT(word == 7);
+    }
+    /* A library is loaded when it is used first. */
+    CHECK(cuLibraryLoadData(&library, both, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cuLibraryGetKernel(&bad, library, "bad"));
+    CHECK(cuLibraryGetKernel(&good, library, "good"));
+    CHECK(cuMemsetD8_v2(words, 0, 4));
+    CHECK(cuLaunchKernel(good, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+    ANSWERS(INVALID_PTX, cuLaunchKernel(bad, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+    CHECK(cuMemcpyDtoH_v2(&word, words, sizeof word));
+    ASSERT(word == 7);
+    CHECK(cuModuleUnload(module));
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"fatbins", fatbins}, {"large", large}, {"links", links}, {"grids", grids}};
+    } parts[] = {{"fatbins", fatbins}, {"large", large}, {"links", links}, {"grids", grids}, {"mixed", mixed}};
     for (size_t at = 0; argc == 2 && at < sizeof parts / sizeof *parts; at++) {
         if (strcmp(argv[1], parts[at].name)) continue;
         parts[at].run();

@@ -1,14 +1,15 @@
 //! Kernels of libraries.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use client_session::Function;
+use client_session::{ClientError, Function};
 
-use super::part::Part;
+use super::part::{Part, is_refused};
 use crate::device::Device;
 use crate::handle::table;
 use crate::lock::lock;
@@ -17,6 +18,9 @@ use crate::status::{Result, Status};
 
 /// Dynamic and static shared bytes that a kernel may use without asking for more.
 const SHARED: i32 = 48 << 10;
+
+/// Kernels of which stderr is told at most.
+const SAID_MOST: usize = 64;
 
 /// Registers of a multiprocessor.
 const REGISTERS: u32 = 65_536;
@@ -41,7 +45,7 @@ table!(Kernel, INVALID_HANDLE);
 pub(crate) struct Kernel {
     /// Its library, while that is loaded.
     pub(super) library: Weak<dyn Any + Send + Sync>,
-    part: Arc<Part>,
+    pub(super) part: Arc<Part>,
     /// Which entry of the part.
     index: usize,
     /// Its name, as C has it.
@@ -62,6 +66,22 @@ pub(crate) struct Kernel {
 /// Most dynamic shared bytes until the program allows more: static and dynamic ones count together.
 fn dynamic_at_first(entry: &ptx::EntryInfo) -> i32 {
     SHARED.saturating_sub_unsigned(entry.static_shared).max(0)
+}
+
+/// Says on stderr, once for each kernel, why it is not launched: runtimes hand on a code alone.
+fn cannot_run(name: &str, error: ClientError) -> Status {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if is_refused(&error) {
+        let mut said = lock(&SAID);
+        if said.len() < SAID_MOST && said.insert(name.to_owned()) {
+            // Nobody may be listening.
+            let _ = writeln!(
+                std::io::stderr(),
+                "warploom: kernel `{name}` cannot run: {error}"
+            );
+        }
+    }
+    error.into()
 }
 
 impl Kernel {
@@ -156,7 +176,10 @@ impl Kernel {
     fn find<'a>(&self, device: &Device, slot: &'a OnceLock<Function>) -> Result<&'a Function> {
         // Of a library that was unloaded nothing is loaded again.
         self.library.upgrade().ok_or(Status::INVALID_HANDLE)?;
-        let function = self.part.place(device)?.function(&self.entry().name)?;
+        let name = &self.entry().name;
+        let placed = self.place(device);
+        let module = placed.map_err(|error| cannot_run(name, error))?;
+        let function = module.function(name)?;
         crate::stats::used(&self.entry().name);
         Ok(slot.get_or_init(|| function))
     }

@@ -6,10 +6,11 @@ use std::ffi::CString;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, Weak};
 
 use bus_schemas::ModuleHash;
-use ptx::Outline;
+use client_session::Module;
 
 use super::kernel::Kernel;
-use super::part::Part;
+use super::opened::Opened;
+use super::part::{Part, is_refused};
 use super::source::{Source, Wrong};
 use crate::abi::Handle;
 use crate::context::Context;
@@ -18,9 +19,8 @@ use crate::handle::{Object, table};
 use crate::lock::lock;
 use crate::status::{Result, Status, note};
 
-/// Bytes of PTX from which on an image is taken apart, where it has more than one kernel. A smaller one
-/// is sent whole.
-const LARGE: usize = 64 << 10;
+/// The number of a whole image beside its parts.
+const WHOLE: usize = usize::MAX;
 
 /// Most registers of images that were linked so.
 static LIMITED: LazyLock<Mutex<HashMap<ModuleHash, u32>>> = LazyLock::new(Mutex::default);
@@ -42,23 +42,10 @@ pub(crate) struct Library {
     kernels: Mutex<HashMap<Box<str>, Handle<Kernel>>>,
 }
 
-/// A library's text or machine code.
-struct Opened {
-    text: Text,
-    registers: u32,
-}
-
-enum Text {
-    /// Parsed and sent as it is.
-    Whole(Arc<[u8]>),
-    /// Taken apart: kernel by kernel.
-    Apart(Outline, String),
-}
-
 /// What of a library was wanted so far.
 #[derive(Default)]
 struct Parts {
-    /// By kernel; a whole image is under 0.
+    /// By kernel; a whole image is under 0, or under [`WHOLE`] once it is taken apart.
     of_kernel: HashMap<usize, Arc<Part>>,
     /// By variable that no kernel names.
     of_variable: HashMap<Box<str>, Arc<Part>>,
@@ -112,6 +99,20 @@ impl Kernel {
         let library = self.library.upgrade().and_then(|it| it.downcast().ok());
         library.map_or(Err(Library::UNKNOWN), |it: Arc<Library>| Ok(it.handle))
     }
+
+    /// Loads what it needs on a device: its image, or what it needs of it where the device cannot run some kernel of
+    /// the image, which may be another one.
+    pub(super) fn place(&self, device: &Device) -> client_session::Result<Module> {
+        match self.part.place(device) {
+            Err(error) if is_refused(&error) => {
+                let library = self.library.upgrade().and_then(|it| it.downcast().ok());
+                let alone =
+                    library.and_then(|it: Arc<Library>| it.part_of_kernel(&self.entry().name));
+                alone.map_or(Err(error), |part| part.place(device))
+            }
+            placed => placed,
+        }
+    }
 }
 
 impl Library {
@@ -153,10 +154,7 @@ impl Library {
         let opened = self.opened.get_or_init(|| {
             let text = self.source.image()?;
             let registers = self.registers.or_else(|| limited(&text));
-            Ok(Opened {
-                registers: registers.unwrap_or(u32::MAX),
-                text: Text::of(text),
-            })
+            Ok(Opened::new(text, registers.unwrap_or(u32::MAX)))
         });
         opened.as_ref().map_err(|(status, detail)| {
             note(*status, detail.clone());
@@ -165,20 +163,49 @@ impl Library {
     }
 
     /// Parses it now and loads it on a device, if it is not large: what is wrong with it is the
-    /// error of the call that brings it.
+    /// error of the call that brings it. Of several kernels one that the device cannot run is an error of its own
+    /// launch.
     ///
     /// # Errors
     /// With line and column where it is not PTX; what the device says of what it cannot run.
     pub(crate) fn check(&self, device: Option<&Device>) -> std::result::Result<(), Refused> {
         let opened = self.open("the image").map_err(Refused::Image)?;
-        if let Text::Apart(..) = opened.text {
+        if opened.apart().is_some() {
             return Ok(());
         }
         let part = self.part(opened, 0).map_err(Refused::Image)?;
-        match device {
-            Some(device) => part.place(device).map(|_| ()).map_err(Refused::Device),
-            None => Ok(()),
+        let Some(device) = device else {
+            return Ok(());
+        };
+        match part.place(device) {
+            Ok(_) => Ok(()),
+            Err(error) if is_refused(&error) && self.split(opened) => Ok(()),
+            Err(error) => Err(Refused::Device(error)),
         }
+    }
+
+    /// Takes a text apart that a device has refused as a whole; gives whether it is apart.
+    fn split(&self, opened: &Opened) -> bool {
+        let mut parts = lock(&self.parts);
+        if opened.apart().is_none() {
+            if !opened.split() {
+                return false;
+            }
+            // Numbers of kernels are those of the outline now. Another device may have the whole.
+            let whole = parts.of_kernel.remove(&0);
+            parts.of_kernel.extend(whole.map(|it| (WHOLE, it)));
+        }
+        true
+    }
+
+    /// The part that one kernel needs, where a device has refused the whole; `None` where there is no smaller one.
+    fn part_of_kernel(&self, kernel: &str) -> Option<Arc<Part>> {
+        let opened = self.open(kernel).ok()?;
+        if !self.split(opened) {
+            return None;
+        }
+        let place = opened.apart()?.0.find(kernel)?;
+        self.part(opened, place).ok()
     }
 
     /// What is worth knowing of the image on a device of this compute capability.
@@ -202,13 +229,16 @@ impl Library {
         if let Some(part) = parts.of_kernel.get(&kernel) {
             return Ok(Arc::clone(part));
         }
-        let (outline, text) = match &opened.text {
-            Text::Apart(outline, text) => (outline, text),
-            Text::Whole(text) => {
-                let part = Arc::new(Part::new(Arc::clone(text))?);
-                parts.of_kernel.insert(0, Arc::clone(&part));
-                return Ok(part);
-            }
+        if let Some(whole) = opened.whole() {
+            let part = Arc::new(Part::new(Arc::clone(whole))?);
+            parts.of_kernel.insert(0, Arc::clone(&part));
+            return Ok(part);
+        }
+        let Some((outline, text)) = opened.apart() else {
+            return Err((
+                Status::UNKNOWN,
+                "an image that is neither whole nor apart".into(),
+            ));
         };
         let cut = outline.cut(text, kernel);
         let (kernels, image) = cut.map_err(|error| (Status::INVALID_PTX, error.to_string()))?;
@@ -237,7 +267,7 @@ impl Library {
     /// The part that a variable is in.
     fn part_of_variable(&self, name: &str) -> Result<Arc<Part>> {
         let opened = self.open(name).map_err(|wrong| wrong.0)?;
-        let Text::Apart(outline, text) = &opened.text else {
+        let Some((outline, text)) = opened.apart() else {
             return self.part(opened, 0).map_err(noted);
         };
         if !outline.has_variable(name) {
@@ -265,12 +295,12 @@ impl Library {
     /// Names of its kernels, in order.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let opened = self.open("the list of kernels").map_err(|wrong| wrong.0)?;
-        Ok(match &opened.text {
-            Text::Apart(outline, text) => {
+        Ok(match opened.apart() {
+            Some((outline, text)) => {
                 let names = (0..outline.len()).filter_map(|at| outline.name(text, at));
                 names.map(str::to_owned).collect()
             }
-            Text::Whole(_) => {
+            None => {
                 let part = self.part(opened, 0).map_err(noted)?;
                 part.info
                     .entries
@@ -291,16 +321,16 @@ impl Library {
             return Ok(*handle);
         }
         let opened = self.open(name).map_err(|wrong| wrong.0)?;
-        let place = match &opened.text {
-            Text::Apart(outline, _) => outline.find(name).ok_or(Status::NOT_FOUND)?,
-            Text::Whole(_) => 0,
+        let place = match opened.apart() {
+            Some((outline, _)) => outline.find(name).ok_or(Status::NOT_FOUND)?,
+            None => 0,
         };
         let part = self.part(opened, place).map_err(noted)?;
         let mut entries = part.info.entries.iter();
         let index = entries.position(|entry| entry.name == name);
         let index = index.ok_or(Status::NOT_FOUND)?;
         let text = CString::new(name).map_err(|_| Status::INVALID_VALUE)?;
-        let registers = opened.registers;
+        let registers = opened.registers();
         let mut kernels = lock(&self.kernels);
         let library: Weak<dyn Any + Send + Sync> = Arc::<Self>::downgrade(self);
         let make =
@@ -313,26 +343,6 @@ impl Library {
 pub(crate) enum Refused {
     Image(Wrong),
     Device(client_session::ClientError),
-}
-
-impl Text {
-    /// Takes a large text with several kernels apart; machine code stays whole. Where that is not one that we understand, the
-    /// parser says why.
-    fn of(mut text: Vec<u8>) -> Self {
-        if text.len() < LARGE || ptx::is_machine_code(&text) {
-            return Self::Whole(text.into());
-        }
-        let end = text.iter().position(|byte| *byte == 0);
-        text.truncate(end.unwrap_or(text.len()));
-        let text = match String::from_utf8(text) {
-            Ok(text) => text,
-            Err(error) => return Self::Whole(error.into_bytes().into()),
-        };
-        match Outline::of(&text) {
-            Ok(outline) if !outline.is_whole() => Self::Apart(outline, text),
-            _ => Self::Whole(text.into_bytes().into()),
-        }
-    }
 }
 
 /// How many registers a thread may have of an image that was linked with that option.

@@ -15,6 +15,7 @@
 mod image;
 mod kernel;
 mod library;
+mod opened;
 mod part;
 mod source;
 

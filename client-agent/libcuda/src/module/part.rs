@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use bus_schemas::Symbol;
-use client_session::Module;
+use bus_schemas::{Code, Symbol};
+use client_session::{ClientError, Module};
 use ptx::ModuleInfo;
 
 use super::source::Wrong;
@@ -104,6 +104,11 @@ impl Part {
         let found = found.ok_or(Status::NOT_FOUND)?;
         Ok((found.address, found.bytes))
     }
+}
+
+/// Whether a device refuses an image for what is in it.
+pub(super) fn is_refused(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(failure) if failure.code == Code::BadModule)
 }
 
 /// A text with a workspace for its grids, if its kernels look for one.
