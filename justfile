@@ -80,6 +80,12 @@ chaos *arguments='--kills 10 --seconds 30':
 shake *arguments:
     .ci/shake.py {{arguments}}
 
+# this tree's speed against the last release's, in turns, and what became slower; builds the release first, in minutes,
+# once: `just speed --base 1082b2a --only wait`
+[group('daily')]
+speed *arguments:
+    .ci/speed.py {{arguments}}
+
 # clients and test suites of others: `just peers --suite numba`
 [group('daily')]
 peers *arguments='--fast':
