@@ -115,17 +115,30 @@ static LAST: Mutex<String> = Mutex::new(String::new());
 const FILES: usize = 256;
 
 impl Missing {
-    /// A kernel was asked for: says so, once in the program's life under `warploom run`.
-    pub(super) fn asked_for(&self, kernel: &str) -> Wrong {
-        let file = self.origin.as_deref().unwrap_or("memory");
-        let advice = match self.on_gpu {
-            true => "the GPU needs machine code for its architecture, or PTX",
-            false => {
+    /// What helps: compilers run ahead of the program or within it.
+    fn advice(&self) -> &'static str {
+        match (self.on_gpu, &self.origin) {
+            (true, _) => "the GPU needs machine code for its architecture, or PTX",
+            (false, Some(_)) => {
                 "a worker without a GPU runs PTX only, so build it with `-gencode \
                  arch=compute_80,code=compute_80`, or use a cluster whose workers have GPUs"
             }
-        };
-        let text = format!("{kernel} of {file} has no PTX: {}; {advice}", self.has);
+            (false, None) => {
+                "the program compiled it while it runs, and a worker without a GPU runs PTX only: have its \
+                 compiler make PTX (NVRTC does for `compute_80`, and makes machine code for `sm_80`), or use a \
+                 cluster whose workers have GPUs"
+            }
+        }
+    }
+
+    /// A kernel was asked for: says so, once in the program's life under `warploom run`.
+    pub(super) fn asked_for(&self, kernel: &str) -> Wrong {
+        let file = self.origin.as_deref().unwrap_or("memory");
+        let text = format!(
+            "{kernel} of {file} has no PTX: {}; {}",
+            self.has,
+            self.advice()
+        );
         let mut refused = lock(&REFUSED);
         let first = refused.is_empty();
         if refused.len() < FILES || refused.contains_key(file) {
@@ -186,6 +199,29 @@ mod tests {
         let text = Source::Packed(text.owned());
         let source = Source::Code(code.expect("it has some").owned(), Some(Box::new(text)));
         source.image().map_err(|wrong| wrong.1).expect("an image")
+    }
+
+    #[test]
+    fn advice_is_for_the_compiler_that_made_the_image() {
+        let said = |on_gpu, origin: Option<&str>| {
+            let missing = Missing {
+                has: "machine code for sm_90".into(),
+                origin: origin.map(str::to_owned),
+                on_gpu,
+            };
+            missing.asked_for("k").1
+        };
+        assert!(
+            said(false, Some("liba.so"))
+                .contains("k of liba.so has no PTX: machine code for sm_90; ")
+        );
+        assert!(said(false, Some("liba.so")).contains("-gencode"));
+        let made = said(false, None);
+        assert!(
+            made.contains("NVRTC") && !made.contains("-gencode"),
+            "{made}"
+        );
+        assert!(!said(true, None).contains("NVRTC"));
     }
 
     #[test]
