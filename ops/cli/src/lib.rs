@@ -8,6 +8,7 @@ pub mod cluster_settings;
 pub mod commands;
 pub mod completion;
 pub mod credentials;
+pub mod csv;
 pub mod display;
 pub mod drop_in;
 pub mod evidence;

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::admin::{Administrator, DeviceMemory};
 use crate::calendar::{DAY_MS, date, now_ms, parse};
+use crate::csv;
 use crate::exit::UsageError;
 use crate::memory;
 use crate::output;
@@ -318,19 +319,15 @@ fn unsaid_value(unsaid: &Unsaid) -> Value {
 }
 
 fn print_csv(args: &UsageArgs, books: &Books) -> Result<()> {
-    let quote = |text: String| match text.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
-    };
     let mut head = heads(&args.by);
     head.extend(COUNTED);
     if args.memory {
         head.extend(MOVED);
     }
-    output::line(head.join(","))?;
+    output::bytes(csv::line(head).as_bytes())?;
     for (row, used) in &books.rows {
         let labels = row.iter().flat_map(|label| texts(books, label));
-        let mut fields: Vec<_> = labels.map(quote).collect();
+        let mut fields: Vec<_> = labels.collect();
         fields.push(used.totals.launches.to_string());
         fields.push(format!("{:.9}", used.device_seconds()));
         fields.push(format!("{:.9}", used.core_credits()));
@@ -339,7 +336,7 @@ fn print_csv(args: &UsageArgs, books: &Books) -> Result<()> {
         if args.memory {
             fields.extend(usage::in_csv(&used.totals.moves));
         }
-        output::line(fields.join(","))?;
+        output::bytes(csv::line(fields).as_bytes())?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
 use super::PositionRow;
+use crate::csv;
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -53,18 +54,17 @@ pub fn write_listing(rows: &[PositionRow], format: Format, out: &mut impl Write)
         }
         return Ok(());
     }
-    writeln!(out, "{}", NAMES.join(","))?;
+    out.write_all(csv::line(NAMES).as_bytes())?;
     for row in rows {
         let Value::Object(fields) = serde_json::to_value(row)? else {
             continue;
         };
         let cells = NAMES.iter().map(|name| match &fields[*name] {
             Value::Null => String::new(),
-            // Names of tenants and ids hold neither commas nor quotes.
             Value::String(text) => text.clone(),
             other => other.to_string(),
         });
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join(","))?;
+        out.write_all(csv::line(cells).as_bytes())?;
     }
     Ok(())
 }
@@ -75,29 +75,30 @@ pub fn write_listing(rows: &[PositionRow], format: Format, out: &mut impl Write)
 /// When they are neither.
 pub fn read_listing(bytes: &[u8]) -> Result<Vec<PositionRow>> {
     let text = std::str::from_utf8(bytes).context("neither a record nor text")?;
-    let mut lines = text.lines().enumerate();
     if text.starts_with('{') {
+        let lines = text.lines().enumerate();
         return lines
             .map(|(at, line)| {
                 serde_json::from_str(line).with_context(|| format!("line {}", at + 1))
             })
             .collect();
     }
-    let Some((_, header)) = lines
-        .next()
-        .filter(|(_, header)| header.starts_with("gpu,"))
-    else {
+    if !text.starts_with("gpu,") {
         bail!("neither a record nor rows of an order");
+    }
+    let table = csv::rows(text)?;
+    let Some((columns, rows)) = table.split_first() else {
+        return Ok(Vec::new());
     };
-    let columns: Vec<&str> = header.split(',').collect();
-    lines
-        .map(|(at, line)| cells(&columns, line).with_context(|| format!("line {}: {line}", at + 1)))
-        .collect()
+    let read = |row: &csv::Row| {
+        let text = || format!("line {}: {}", row.line, row.cells.join(","));
+        position(&columns.cells, &row.cells).with_context(text)
+    };
+    rows.iter().map(read).collect()
 }
 
 /// A line of values as a row.
-fn cells(columns: &[&str], line: &str) -> Result<PositionRow> {
-    let cells: Vec<&str> = line.split(',').collect();
+fn position(columns: &[String], cells: &[String]) -> Result<PositionRow> {
     if cells.len() != columns.len() {
         bail!("{} values for {} columns", cells.len(), columns.len());
     }
@@ -110,12 +111,12 @@ fn cells(columns: &[&str], line: &str) -> Result<PositionRow> {
         "chain",
     ];
     let fields = columns.iter().zip(cells).map(|(name, cell)| {
-        let value = match cell {
+        let value = match cell.as_str() {
             "" => Value::Null,
-            text if texts.contains(name) => Value::from(text),
+            text if texts.contains(&name.as_str()) => Value::from(text),
             other => serde_json::from_str(other).unwrap_or_else(|_| Value::from(other)),
         };
-        ((*name).to_owned(), value)
+        (name.clone(), value)
     });
     let fields: Map<String, Value> = fields.collect();
     serde_json::from_value(Value::Object(fields)).context("not a row of an order")

@@ -25,6 +25,7 @@ pub(crate) use metrics::names as metric_names;
 
 use crate::bench::table as metric_table;
 use runs::Comparison;
+use warploom_cli::csv;
 use warploom_cli::exit::UsageError;
 
 /// Where plots go if nothing else is said.
@@ -131,12 +132,20 @@ fn write_timeline(path: &Path, pair: &Pair, args: &CompareArgs) -> Result<()> {
     };
     let outcome = timeline(&alone(pair, &terms)?, args.timeline_policy)?;
     let mut file = BufWriter::new(File::create(path)?);
-    writeln!(file, "tenant,request,kernel,ready,start,end")?;
+    let head = ["tenant", "request", "kernel", "ready", "start", "end"];
+    file.write_all(csv::line(head).as_bytes())?;
     for row in &outcome.rows {
         let tenant = [&pair.urgent.name, &pair.effort.name][row.tenant as usize];
-        let (request, kernel) = (row.request, row.kernel);
-        let (ready, start, end) = (row.ready, row.start, row.end);
-        writeln!(file, "{tenant},{request},{kernel},{ready},{start},{end}")?;
+        let numbers = [
+            row.request,
+            row.kernel.into(),
+            row.ready,
+            row.start,
+            row.end,
+        ];
+        let numbers = numbers.map(|number| number.to_string());
+        let cells = [tenant].into_iter().chain(&numbers);
+        file.write_all(csv::line(cells).as_bytes())?;
     }
     Ok(file.flush()?)
 }

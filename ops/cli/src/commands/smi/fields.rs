@@ -5,6 +5,7 @@ use nvml::{ProcessState, driver_text, percent};
 use super::view::Shown;
 use crate::calendar::{moment, now_ms};
 use crate::completion::Candidate;
+use crate::csv;
 use crate::exit::UsageError;
 
 /// A field's value.
@@ -283,18 +284,15 @@ impl<'f, F> Chosen<'f, F> {
             Some(unit) if format.units => format!("{name} [{unit}]"),
             _ => name.clone(),
         });
-        format.header.then(|| names.collect::<Vec<_>>().join(", "))
+        format.header.then(|| csv::unquoted(names))
     }
 
     fn line(&self, format: Format, value: impl Fn(&F) -> Value) -> String {
         let values = self.0.iter().map(|(_, field)| value(&field.of));
-        let shown = values.map(|value| match format.units {
+        csv::unquoted(values.map(|value| match format.units {
             true => value.full(),
             false => value.bare(),
-        });
-        // Who reads these lines counts on commas between fields: nobody quotes here.
-        let shown = shown.map(|text| text.replace(',', ";"));
-        shown.collect::<Vec<_>>().join(", ")
+        }))
     }
 }
 

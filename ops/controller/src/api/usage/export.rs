@@ -3,22 +3,10 @@
 use bus_schemas::KernelKey;
 use warploom_cli::calendar::{DAY_MS, date};
 use warploom_cli::commands::usage::kernel_text;
+use warploom_cli::csv;
 use warploom_cli::usage::{Books, By, Label, MOVED, Used, in_csv};
 
 use crate::prices::Prices;
-
-/// A value as a field: quoted where it has to be, and never taken for a formula by a spreadsheet.
-fn field(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let text = match formula {
-        true => format!("'{text}"),
-        false => text.to_owned(),
-    };
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
-    }
-}
 
 fn head(by: &By) -> &'static [&'static str] {
     match by {
@@ -37,7 +25,7 @@ fn texts(books: &Books, label: &Label) -> Vec<String> {
         Label::Kernel(KernelKey(0)) => vec![String::new(), "copies, memory".into()],
         Label::Kernel(key) => {
             let name = books.names.get(key).map(kernel_text);
-            vec![key.to_string(), field(&name.unwrap_or_default())]
+            vec![key.to_string(), name.unwrap_or_default()]
         }
     }
 }
@@ -54,7 +42,7 @@ pub(super) fn plain(books: &Books, by: &[By], prices: Option<&Prices>) -> String
     ]);
     head.extend(MOVED);
     head.extend(["cost", "currency"]);
-    let mut lines = vec![head.join(",")];
+    let mut lines = csv::line(head);
     for (labels, used) in &books.rows {
         let mut fields: Vec<_> = labels.iter().flat_map(|it| texts(books, it)).collect();
         let share = used.totals.sm_ns as f64 / books.all.sm_ns.max(1) as f64;
@@ -66,9 +54,9 @@ pub(super) fn plain(books: &Books, by: &[By], prices: Option<&Prices>) -> String
         fields.extend(in_csv(&used.totals.moves));
         fields.push(prices.map_or_else(String::new, |it| format!("{:.9}", it.of(used))));
         fields.push(prices.map_or_else(String::new, |it| it.currency.clone()));
-        lines.push(fields.join(","));
+        lines += &csv::line(fields);
     }
-    lines.join("\n") + "\n"
+    lines
 }
 
 /// The columns of FOCUS 1.0 that there is something to say in, and those that it demands.
@@ -151,7 +139,7 @@ fn month(day: u64) -> (String, String) {
 /// Each row as two lines: what multiprocessors did, and what memory did. Without a price list the costs are
 /// 0 and the currency is XXX, ISO 4217's word for none.
 pub(super) fn focus(books: &Books, cluster: &str, prices: Option<&Prices>) -> String {
-    let mut lines = vec![FOCUS.join(",")];
+    let mut lines = csv::line(FOCUS);
     for (labels, used) in &books.rows {
         let (mut tenant, mut day, mut gpu) = (String::new(), 0, 0);
         for label in labels {
@@ -165,10 +153,10 @@ pub(super) fn focus(books: &Books, cluster: &str, prices: Option<&Prices>) -> St
         let resource = format!("{cluster}/gpu-{gpu}");
         for sku in &SKUS {
             let line = charge(sku, used, &tenant, day, &resource, cluster, prices);
-            lines.push(line.map(|text| field(&text)).join(","));
+            lines += &csv::line(line);
         }
     }
-    lines.join("\n") + "\n"
+    lines
 }
 
 fn charge(
@@ -225,14 +213,58 @@ fn charge(
 
 #[cfg(test)]
 mod tests {
+    use bus_schemas::KernelName;
+
     use super::*;
 
+    /// Books of launches whose kernels have names that a file must quote.
+    fn books(names: &[&str]) -> Books {
+        let mut books = Books::default();
+        for (key, name) in (0..).zip(names) {
+            let used = Used::default();
+            books.rows.insert(vec![Label::Kernel(KernelKey(key))], used);
+            if key > 0 {
+                let name = KernelName {
+                    kernel: KernelKey(key),
+                    function: (*name).into(),
+                    grid_dim: [8, 1, 1],
+                    block_dim: [128, 1, 1],
+                    shared_bytes: 0,
+                    module: None,
+                };
+                books.names.insert(KernelKey(key), name);
+            }
+        }
+        books
+    }
+
     #[test]
-    fn fields_are_quoted_and_are_no_formulas() {
-        assert_eq!(field("saxpy<8, 128>"), "\"saxpy<8, 128>\"");
-        assert_eq!(field("=1+1"), "'=1+1");
-        assert_eq!(field("a\"b"), "\"a\"\"b\"");
-        assert_eq!(field("plain"), "plain");
+    fn a_reader_finds_every_column_whatever_names_hold() {
+        let names = ["", "f<int, 2>", "say \"x\"", "two\nlines", "=1+1"];
+        let prices = Prices {
+            currency: "a \"b\", c".into(),
+            core_credit: 1.0,
+            vram_credit: 1.0,
+        };
+        let text = plain(&books(&names), &[By::Kernel], Some(&prices));
+        let rows = csv::rows(&text).unwrap();
+        assert_eq!(rows.len(), 1 + names.len());
+        assert!(
+            rows.iter()
+                .all(|row| row.cells.len() == rows[0].cells.len())
+        );
+        let what: Vec<_> = rows[1..].iter().map(|row| row.cells[1].as_str()).collect();
+        assert_eq!(what[0], "copies, memory");
+        for (what, name) in what.iter().zip(names).skip(1) {
+            assert!(what.contains(name), "{what}");
+        }
+        assert!(what[4].starts_with("'="), "no formula: {}", what[4]);
+        assert_eq!(rows[1].cells.last(), Some(&prices.currency));
+
+        let text = focus(&books(&names), "a,b", Some(&prices));
+        let rows = csv::rows(&text).unwrap();
+        assert!(rows.iter().all(|row| row.cells.len() == FOCUS.len()));
+        assert_eq!(rows[1].cells[1], "a,b");
     }
 
     #[test]
