@@ -285,26 +285,34 @@ fn signed_damages() -> Vec<(String, Evidence)> {
     all
 }
 
-/// Damages nobody may have signed: to each file, as it lies there.
-fn raw_damages(dir: &Path) -> Vec<(String, String, Vec<u8>)> {
-    let mut all = Vec::new();
+/// Writes evidence with the record beside it, as a demo does.
+fn write(evidence: &Evidence, dir: &Path, key: &EvidenceKey) {
+    std::fs::create_dir_all(dir).expect("a directory");
+    std::fs::write(dir.join("order.record"), b"of bytes\n").expect("written");
+    evidence.write(dir, key).expect("written");
+}
+
+/// Damages nobody may have signed: to each file, as it lies there; no bytes where it is gone.
+fn raw_damages(dir: &Path) -> Vec<(String, String, Option<Vec<u8>>)> {
+    let mut all = vec![("a file too many".into(), "more".into(), Some(Vec::new()))];
     for entry in std::fs::read_dir(dir).expect("a directory").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let bytes = std::fs::read(entry.path()).expect("a file");
         let mut longer = bytes.clone();
         longer.extend(b"{}\n");
-        all.push((format!("{name}, longer"), name.clone(), longer));
+        all.push((format!("{name}, longer"), name.clone(), Some(longer)));
+        all.push((format!("{name}, gone"), name.clone(), None));
         if bytes.is_empty() {
             continue;
         }
         for at in [0, bytes.len() / 2, bytes.len() - 2] {
             let mut changed = bytes.clone();
             changed[at] ^= 1;
-            all.push((format!("{name}, byte {at}"), name.clone(), changed));
+            all.push((format!("{name}, byte {at}"), name.clone(), Some(changed)));
         }
-        all.push((format!("{name}, empty"), name.clone(), Vec::new()));
+        all.push((format!("{name}, empty"), name.clone(), Some(Vec::new())));
         let half = bytes[..bytes.len() / 2].to_vec();
-        all.push((format!("{name}, cut"), name.clone(), half));
+        all.push((format!("{name}, cut"), name.clone(), Some(half)));
     }
     all
 }
@@ -316,7 +324,7 @@ fn evidence_that_was_changed_is_noticed_by_a_checker_that_trusts_nobody() {
     let key = EvidenceKey::of(dir.path()).expect("a key");
     let place = |number: usize| -> PathBuf { dir.path().join(format!("evidence-{number}")) };
     let whole = place(0);
-    good().write(&whole, &key).expect("written");
+    write(&good(), &whole, &key);
     assert!(good().verify().is_clean(), "{:?}", good().verify());
     let check = |dirs: &[PathBuf], key: &str| {
         let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
@@ -331,13 +339,16 @@ fn evidence_that_was_changed_is_noticed_by_a_checker_that_trusts_nobody() {
     let (mut names, mut dirs) = (Vec::new(), Vec::new());
     for (what, evidence) in signed_damages() {
         let at = place(1 + dirs.len());
-        evidence.write(&at, &key).expect("written");
+        write(&evidence, &at, &key);
         (names.push(what), dirs.push(at)).1
     }
     for (what, file, bytes) in raw_damages(&whole) {
         let at = place(1 + dirs.len());
-        good().write(&at, &key).expect("written");
-        std::fs::write(at.join(file), bytes).expect("written");
+        write(&good(), &at, &key);
+        match bytes {
+            Some(bytes) => std::fs::write(at.join(file), bytes).expect("written"),
+            None => std::fs::remove_file(at.join(file)).expect("removed"),
+        }
         (names.push(what), dirs.push(at)).1
     }
     assert!(dirs.len() > 300, "{}", dirs.len());

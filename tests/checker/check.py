@@ -58,7 +58,23 @@ def signed(folder, key):
         data = contents[entry["name"]] = (folder / entry["name"]).read_bytes()
         found = [data.count(b"\n"), len(data), blake3.blake3(data).hexdigest()]
         need(found == [entry[key] for key in ("lines", "bytes", "blake3")], f"{entry['name']} was changed")
+    beside(folder, manifest)
     return manifest, contents
+
+
+def beside(folder, manifest):
+    """Every other file is named as well, but by a build before that."""
+    if "beside" not in manifest:
+        return
+    own = {*FILES, "manifest.json", "manifest.sig"}
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if not path.is_dir()}
+    named = {entry["name"]: entry for entry in manifest["beside"]}
+    need(files.keys() - own == named.keys(), "the manifest names other files beside")
+    for name, entry in named.items():
+        need(not files[name].is_symlink(), f"{name} is a link")
+        data = files[name].read_bytes()
+        found = [data.count(b"\n"), len(data), blake3.blake3(data).hexdigest()]
+        need(found == [entry[key] for key in ("lines", "bytes", "blake3")], f"{name} was changed")
 
 
 def histories(submitted, findings):

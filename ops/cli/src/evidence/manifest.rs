@@ -1,4 +1,4 @@
-//! The manifest of a directory of evidence: the hash of each file, signed.
+//! The manifest of a directory of evidence: the hash of every file in it, signed.
 
 use std::path::Path;
 
@@ -6,24 +6,13 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::file_sum::{FILES, FileSum, MANIFEST, SIGNATURE};
+use super::folder;
 use super::key::{EvidenceKey, check};
 use super::model::{Evidence, WorkerEnd};
 
-/// Name of the manifest.
-const MANIFEST: &str = "manifest.json";
-/// Name of its signature.
-const SIGNATURE: &str = "manifest.sig";
 /// The only version there is.
 const VERSION: u32 = 1;
-/// The files that a manifest names, in this order.
-const FILES: [&str; 6] = [
-    "submitted.jsonl",
-    "started.jsonl",
-    "order.jsonl",
-    "kills.jsonl",
-    "failures.jsonl",
-    "faults.jsonl",
-];
 /// The most bytes of a file of evidence.
 const LIMIT: u64 = 8 << 30;
 
@@ -36,38 +25,26 @@ pub struct Manifest {
     pub key: String,
     /// The launch order's digest, as the record was replayed.
     pub digest: String,
-    /// Every file.
+    /// The files of evidence.
     pub files: Vec<FileSum>,
+    /// Every other file of the directory and of those in it; none where an older build signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Vec<FileSum>>,
     /// Where each worker's chain ends, as the record was replayed.
     pub workers: Vec<WorkerEnd>,
 }
 
-/// What a file is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileSum {
-    /// Its name.
-    pub name: String,
-    /// Its lines.
-    pub lines: u64,
-    /// Its bytes.
-    pub bytes: u64,
-    /// Their BLAKE3 hash, as hexadecimal digits.
-    pub blake3: String,
-}
-
-impl FileSum {
-    fn of(name: &str, bytes: &[u8]) -> Self {
-        Self {
-            name: name.to_owned(),
-            lines: bytes.iter().filter(|byte| **byte == b'\n').count() as u64,
-            bytes: bytes.len() as u64,
-            blake3: blake3::hash(bytes).to_string(),
-        }
-    }
+/// What is known of the signature of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seal {
+    /// The public half of the key, as hexadecimal digits.
+    pub key: String,
+    /// Files that are not signed: an older build named only those of evidence.
+    pub unsigned: Vec<String>,
 }
 
 impl Evidence {
-    /// Writes the files and the signed manifest, making the directory.
+    /// Writes the files, making the directory, and the signed manifest of all that lies there by then.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -92,24 +69,19 @@ impl Evidence {
             key: key.public(),
             digest: self.digest.clone(),
             files,
+            beside: Some(folder::beside(dir)?),
             workers: self.workers.clone(),
         };
-        let mut bytes = serde_json::to_vec_pretty(&manifest)?;
-        bytes.push(b'\n');
-        write(&dir.join(MANIFEST), &bytes)?;
-        write(
-            &dir.join(SIGNATURE),
-            format!("{}\n", key.sign(&bytes)).as_bytes(),
-        )
+        manifest.write(dir, key)
     }
 
     /// Reads the files, each as its manifest says, which is signed: by `key`, where one is expected.
-    /// Gives the public half of the key as well.
+    /// Gives what is known of the signature as well.
     ///
     /// # Errors
-    /// `E-EVIDENCE-FILE` when one is missing, `E-EVIDENCE-MANIFEST` when it is not what the manifest
-    /// says, `E-EVIDENCE-LINE` when a line is not what it should be.
-    pub fn read(dir: &Path, key: Option<&str>) -> Result<(Self, String)> {
+    /// `E-EVIDENCE-FILE` when one is missing, `E-EVIDENCE-MANIFEST` when a file of the directory is not
+    /// what the manifest says, `E-EVIDENCE-LINE` when a line is not what it should be.
+    pub fn read(dir: &Path, key: Option<&str>) -> Result<(Self, Seal)> {
         let manifest = signed(dir, key)
             .with_context(|| format!("E-EVIDENCE-MANIFEST: {}", dir.join(MANIFEST).display()))?;
         let named: Vec<_> = manifest.files.iter().map(|file| &*file.name).collect();
@@ -128,8 +100,37 @@ impl Evidence {
             digest: manifest.digest,
             workers: manifest.workers,
         };
-        Ok((evidence, manifest.key))
+        let unsigned = match &manifest.beside {
+            Some(named) => folder::compare(dir, named).map(|()| Vec::new())?,
+            None => folder::beside(dir)?.into_iter().map(|it| it.name).collect(),
+        };
+        let key = manifest.key;
+        Ok((evidence, Seal { key, unsigned }))
     }
+}
+
+impl Manifest {
+    /// Writes it and its signature.
+    fn write(&self, dir: &Path, key: &EvidenceKey) -> Result<()> {
+        let mut bytes = serde_json::to_vec_pretty(self)?;
+        bytes.push(b'\n');
+        write(&dir.join(MANIFEST), &bytes)?;
+        let signature = format!("{}\n", key.sign(&bytes));
+        write(&dir.join(SIGNATURE), signature.as_bytes())
+    }
+}
+
+/// Signs a directory anew after files were put beside those of evidence. One without a manifest stays so.
+///
+/// # Errors
+/// When the manifest is not of this key, or the files cannot be read or written.
+pub fn sign_again(dir: &Path, key: &EvidenceKey) -> Result<()> {
+    if !dir.join(MANIFEST).exists() {
+        return Ok(());
+    }
+    let mut manifest = signed(dir, Some(&key.public()))?;
+    manifest.beside = Some(folder::beside(dir)?);
+    manifest.write(dir, key)
 }
 
 /// The manifest of a directory, if it is signed by this key, or by the one that it names.
@@ -154,19 +155,7 @@ fn parse<T: DeserializeOwned>(dir: &Path, sum: &FileSum) -> Result<Vec<T>> {
     let path = dir.join(&sum.name);
     let bytes = read(&path)?;
     let found = FileSum::of(&sum.name, &bytes);
-    if found != *sum {
-        bail!(
-            "E-EVIDENCE-MANIFEST: {} has {} lines, {} bytes, hash {}; the manifest says {} lines, {} \
-             bytes, hash {}",
-            path.display(),
-            found.lines,
-            found.bytes,
-            found.blake3,
-            sum.lines,
-            sum.bytes,
-            sum.blake3
-        );
-    }
+    found.same_as(sum, &path)?;
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate();
     lines
         .map(|(number, line)| {

@@ -3,10 +3,12 @@
 //! files.
 //!
 //! Deleting, doubling or swapping any one line of any file makes the check fail. A manifest with the
-//! hash of each file is signed, so that files rewritten consistently are noticed as well.
+//! hash of every file in the directory is signed, so that files rewritten consistently are noticed as well.
 
 mod chains;
 mod check;
+mod file_sum;
+mod folder;
 mod key;
 mod manifest;
 mod model;
@@ -19,8 +21,9 @@ use serde::de::DeserializeOwned;
 
 pub use chains::{Chains, WorkerChain};
 pub use check::EvidenceCheck;
+pub use file_sum::FileSum;
 pub use key::EvidenceKey;
-pub use manifest::{FileSum, Manifest};
+pub use manifest::{Manifest, Seal, sign_again};
 pub use model::{
     Evidence, InjectedFault, KILLED, Kill, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
 };

@@ -253,8 +253,9 @@ fn written() -> (test_cluster::TempDir, EvidenceKey) {
 fn files_survive() {
     let (dir, key) = written();
     let dir = dir.path().join("evidence");
-    let (evidence, signed_with) = Evidence::read(&dir, None).unwrap();
-    assert_eq!((evidence, &signed_with), (good(), &key.public()));
+    let (evidence, seal) = Evidence::read(&dir, None).unwrap();
+    assert_eq!((evidence, &seal.key), (good(), &key.public()));
+    assert!(seal.unsigned.is_empty());
     Evidence::read(&dir, Some(&key.public())).unwrap();
 }
 
@@ -290,6 +291,53 @@ fn files_rewritten_consistently_are_noticed() {
     std::fs::copy(forged.join("manifest.sig"), dir.join("manifest.sig")).unwrap();
     refused(&dir, Some(&key.public()));
     Evidence::read(&dir, None).unwrap();
+}
+
+#[test]
+fn every_byte_of_every_file_is_signed() {
+    let (state, key) = written();
+    let dir = state.path().join("evidence");
+    let record: Vec<u8> = (0..=255).collect();
+    std::fs::create_dir(dir.join("logs")).unwrap();
+    std::fs::write(dir.join("order.record"), &record).unwrap();
+    std::fs::write(dir.join("logs/worker.log"), "line\n").unwrap();
+    let refused = |why: &str| {
+        let error = format!("{:#}", Evidence::read(&dir, None).unwrap_err());
+        assert!(error.contains("E-EVIDENCE-MANIFEST"), "{why}: {error}");
+    };
+    refused("two files too many");
+    sign_again(&dir, &key).unwrap();
+    Evidence::read(&dir, None).unwrap();
+    for at in 0..record.len() {
+        let mut changed = record.clone();
+        changed[at] ^= 1;
+        std::fs::write(dir.join("order.record"), &changed).unwrap();
+        refused("a byte");
+    }
+    std::fs::remove_file(dir.join("order.record")).unwrap();
+    refused("a file less");
+    std::fs::write(dir.join("order.record"), &record).unwrap();
+    Evidence::read(&dir, None).unwrap();
+    std::fs::rename(dir.join("logs/worker.log"), dir.join("logs/other.log")).unwrap();
+    refused("a file of another name");
+    // Nobody else signs it anew.
+    let stranger = EvidenceKey::of(&state.path().join("stranger")).unwrap();
+    sign_again(&dir, &stranger).unwrap_err();
+}
+
+#[test]
+fn a_manifest_of_an_older_build_says_what_it_does_not_name() {
+    let (state, key) = written();
+    let dir = state.path().join("evidence");
+    let path = dir.join("manifest.json");
+    let mut manifest: Manifest = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    manifest.beside = None;
+    let bytes = serde_json::to_vec(&manifest).unwrap();
+    std::fs::write(dir.join("manifest.sig"), key.sign(&bytes)).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    std::fs::write(dir.join("order.record"), "record").unwrap();
+    let (_, seal) = Evidence::read(&dir, Some(&key.public())).unwrap();
+    assert_eq!(seal.unsigned, ["order.record"]);
 }
 
 /// Evidence whose second worker died, and its ends.

@@ -181,8 +181,9 @@ impl<'a> Demo<'a> {
         let (replayed, evidence) = self.cluster.collect(&self.kills).await?;
         if let Some(dir) = &self.args.evidence {
             let key = EvidenceKey::of(&self.cluster.cluster.options().state_dir)?;
-            evidence.write(dir, &key)?;
+            // First what lies beside: the manifest names it.
             self.cluster.export_record(dir).await?;
+            evidence.write(dir, &key)?;
             output::note(format_args!("evidence is signed with {}", key.public()));
         }
         self.progress.finish();
