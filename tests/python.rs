@@ -69,7 +69,7 @@ async fn a_client_in_python_verifies_its_own_result() {
         .env("PYTHONPATH", packages)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .arg(folder().join("submit.py"))
-        .args([&credentials.url, &credentials.cluster, TENANT])
+        .args([credentials.url.with_login(), &credentials.cluster, TENANT])
         .args([&login.user, &login.password]);
     let runs = move || [run(&mut submit), run(&mut submit)];
     for said in tokio::task::spawn_blocking(runs).await.expect("two runs") {

@@ -23,6 +23,7 @@
 )]
 
 mod address;
+mod broker_url;
 mod codec;
 mod control;
 mod error;
@@ -34,6 +35,7 @@ mod record;
 pub mod subject;
 
 pub use address::Window;
+pub use broker_url::{BrokerUrl, without_logins};
 pub use codec::chunked::{Parcel, Spares};
 pub use codec::column::{Column, Row};
 pub use codec::framing::Carrier;

@@ -80,6 +80,18 @@ fn smi_by_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
+/// The command line; ends the process where it is none, with words that tell no login.
+fn parsed(arguments: Vec<OsString>) -> Cli {
+    Cli::try_parse_from(arguments).unwrap_or_else(|error| {
+        let said = error.render().to_string();
+        if !said.contains('@') {
+            error.exit();
+        }
+        output::note(said.trim_end());
+        std::process::exit(error.exit_code())
+    })
+}
+
 /// A command of a crate of its own.
 fn beside(
     global: &Global,
@@ -92,7 +104,7 @@ fn main() -> ExitCode {
     if completion::answer(Cli::command) {
         return ExitCode::SUCCESS;
     }
-    let cli = Cli::parse_from(smi_by_name(std::env::args_os().collect()));
+    let cli = parsed(smi_by_name(std::env::args_os().collect()));
     let done = match &cli.command {
         Command::Product(command) => commands::run(command, &cli.global),
         Command::Controller(args) => beside(&cli.global, |settings, json| {

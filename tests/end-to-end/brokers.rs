@@ -271,7 +271,7 @@ async fn what_is_set_while_the_states_server_stands_still_is_stored_by_the_next(
 
     let other = &broker.servers()[(victim + 1) % 3];
     let mut there = login.clone();
-    there.url = other.url().to_owned();
+    there.url = other.url().into();
     let speaker = Administrator::patient(&there, SOON)
         .await
         .expect("it answers");

@@ -76,7 +76,10 @@ impl Sent {
         let credentials = loaded.demo.cluster.broker.credentials();
         let login = credentials.cluster_user.clone().expect("a login of roles");
         let options = ConnectOptions::with_user_and_password(login.user, login.password);
-        let bus: Bus = options.connect(&credentials.url).await.expect("a broker");
+        let bus: Bus = options
+            .connect(credentials.url.with_login())
+            .await
+            .expect("a broker");
         let subject = |of| format!("wl.v1.{}.t.{of}.data", credentials.cluster);
         let mark = subject("nobody.up.w.none.none");
         let mut chunks = bus.subscribe(subject("*.up.w.*.*")).await.expect("heard");

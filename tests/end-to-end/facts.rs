@@ -40,7 +40,7 @@ impl Mallory {
                     }
                 }
             })
-            .connect(&cluster.broker.credentials().url)
+            .connect(cluster.broker.credentials().url.with_login())
             .await
             .expect("it has a login");
         Self { client, refused }

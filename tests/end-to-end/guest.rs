@@ -23,7 +23,7 @@ pub(crate) fn command(loaded: &LoadedCluster, tenant: &str, dir: &Path, program:
     let mut command = Command::new(program);
     command
         .env("LD_LIBRARY_PATH", drop_in(dir))
-        .env("WARPLOOM_BROKER_URL", &credentials.url)
+        .env("WARPLOOM_BROKER_URL", credentials.url.with_login())
         .env("WARPLOOM_CLUSTER_NAME", &credentials.cluster)
         .env("WARPLOOM_TENANT", tenant)
         .env("WARPLOOM_USER", &login.user)

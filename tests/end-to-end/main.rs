@@ -18,6 +18,7 @@ mod cudarc_program;
 mod demo;
 mod driver;
 mod errors;
+mod every_command;
 mod exposition;
 mod facts;
 mod failover;

@@ -207,7 +207,10 @@ async fn kept(loaded: &LoadedCluster) -> (u64, u64) {
     let credentials = loaded.demo.cluster.broker.credentials();
     let login = credentials.cluster_user.clone().expect("a login of roles");
     let options = async_nats::ConnectOptions::with_user_and_password(login.user, login.password);
-    let bus = options.connect(&credentials.url).await.expect("a broker");
+    let bus = options
+        .connect(credentials.url.with_login())
+        .await
+        .expect("a broker");
     let jetstream = async_nats::jetstream::new(bus);
     let name = format!("OBJ_wl-{}-weights", credentials.cluster);
     let stream = jetstream.get_stream(name).await.expect("a store");

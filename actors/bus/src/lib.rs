@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ReconnectToServer};
+use bus_schemas::BrokerUrl;
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -34,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 pub struct BusSettings {
     /// Where the broker listens; several URLs are separated by commas.
-    pub url: String,
+    pub url: BrokerUrl,
     /// User and password; none where the broker wants no login.
     pub login: Option<(String, String)>,
     /// The connection's name, as the broker's disconnect events tell it.
@@ -52,7 +53,7 @@ impl BusSettings {
     /// Settings for a broker without logins, waited for without end. Name, inbox and pulse are the
     /// role's to set.
     #[must_use]
-    pub fn new(url: impl Into<String>) -> Self {
+    pub fn new(url: impl Into<BrokerUrl>) -> Self {
         Self {
             url: url.into(),
             login: None,
@@ -95,7 +96,7 @@ pub enum BusError {
     #[error("{url} refuses the login: {detail}")]
     Login {
         /// The broker.
-        url: String,
+        url: BrokerUrl,
         /// What it said.
         detail: String,
     },
@@ -103,7 +104,7 @@ pub enum BusError {
     #[error("no broker at {url}: {detail}")]
     Unreachable {
         /// The broker.
-        url: String,
+        url: BrokerUrl,
         /// What the last attempt said.
         detail: String,
     },
@@ -169,7 +170,7 @@ pub async fn connect_once(settings: &BusSettings) -> Result<Connected, BusError>
 
 async fn attempt(settings: &BusSettings, deadline: Option<Instant>) -> Result<Connected, BusError> {
     let (heard, events) = mpsc::unbounded_channel();
-    let addresses: Vec<&str> = settings.url.split(',').map(str::trim).collect();
+    let addresses = settings.url.addresses();
     let rotation = (addresses.len() > 1).then(Arc::<Rotation>::default);
     let options = options(settings, rotation.clone(), heard);
     let url = settings.url.clone();
@@ -269,8 +270,11 @@ fn options(
             .connection_timeout(ENTRY_OF_SEVERAL)
             .reconnect_to_server_callback(move |pool, _| std::future::ready(next(pool)));
     }
-    match &settings.login {
-        Some((user, password)) => options.user_and_password(user.clone(), password.clone()),
-        None => options,
+    match (settings.login.clone(), settings.url.login()) {
+        (Some((user, password)), _) | (None, Some((user, Some(password)))) => {
+            options.user_and_password(user, password)
+        }
+        (None, Some((token, None))) => options.token(token),
+        (None, None) => options,
     }
 }

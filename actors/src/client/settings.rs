@@ -4,13 +4,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bus_schemas::BrokerUrl;
 use telemetry::Telemetry;
 
 /// How to join a cluster.
 #[derive(Clone)]
 pub struct ClientSettings {
     /// Where the broker listens, such as `nats://127.0.0.1:4222`; several, separated by commas.
-    pub url: String,
+    pub url: BrokerUrl,
     /// The tenant's user; none where the broker wants no login.
     pub user: Option<String>,
     /// Its password.
@@ -33,7 +34,7 @@ pub struct ClientSettings {
 impl ClientSettings {
     /// ClientSettings without a login, with 10 s of patience and a deadline of 30 s, without a log.
     pub fn new(
-        url: impl Into<String>,
+        url: impl Into<BrokerUrl>,
         cluster: impl Into<String>,
         tenant: impl Into<String>,
     ) -> Self {

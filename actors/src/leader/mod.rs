@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use actix::Addr;
 use async_nats::{Client, SubscribeError, Subscriber, jetstream};
 use bus_schemas::subject::{ConnectionName, HearsTenants, Subjects};
-use bus_schemas::{LeaderId, Tenant};
+use bus_schemas::{BrokerUrl, LeaderId, Tenant};
 use futures_util::StreamExt;
 use scheduler_leader_core::Config;
 use tokio::sync::{mpsc, oneshot};
@@ -59,7 +59,7 @@ pub struct LeaderSettings {
 impl LeaderSettings {
     /// Settings for a broker without logins and a cluster, everything else as it usually is.
     #[must_use]
-    pub fn new(url: impl Into<String>, cluster: Tenant) -> Self {
+    pub fn new(url: impl Into<BrokerUrl>, cluster: Tenant) -> Self {
         Self {
             bus: BusSettings::new(url),
             id: None,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bus::BusSettings;
-use bus_schemas::{GpuId, Incarnation, Tenant};
+use bus_schemas::{BrokerUrl, GpuId, Incarnation, Tenant};
 use gpu_worker_core::sequencer::Config;
 use telemetry::Telemetry;
 
@@ -52,7 +52,7 @@ impl WorkerSettings {
     /// Settings for a broker without logins, a cluster and a device number, everything else as it
     /// usually is.
     #[must_use]
-    pub fn new(url: impl Into<String>, cluster: Tenant, gpu: GpuId) -> Self {
+    pub fn new(url: impl Into<BrokerUrl>, cluster: Tenant, gpu: GpuId) -> Self {
         Self {
             bus: BusSettings::new(url),
             cluster,

@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use bus::parse_duration;
-use bus_schemas::Tenant;
+use bus_schemas::{BrokerUrl, Tenant};
 use toml::Table;
 
 /// How to reach the cluster.
 #[derive(Clone)]
 pub struct ProgramSettings {
     /// The broker; several URLs are separated by commas.
-    pub url: String,
+    pub url: BrokerUrl,
     /// User and password; none where the broker wants no login.
     pub login: Option<(String, String)>,
     /// The cluster's name.
@@ -127,7 +127,7 @@ impl ProgramSettings {
         Ok(Self {
             opening: time_or("WARPLOOM_CLIENT_OPENING", OPENING)?,
             deadline: time_or("WARPLOOM_CLIENT_DEADLINE", DEADLINE)?,
-            url,
+            url: url.into(),
             login: user.map(|user| (user, password.unwrap_or_default())),
             cluster: name(
                 "WARPLOOM_CLUSTER_NAME",

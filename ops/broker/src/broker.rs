@@ -39,7 +39,7 @@ impl Broker {
         let starts = prepare_servers(config, &paths, &server)?;
         let servers = Server::start_all(starts)?;
         let urls: Vec<_> = servers.iter().map(Server::url).collect();
-        credentials.url = urls.join(",");
+        credentials.url = urls.join(",").into();
         credentials.save(&paths.credentials())?;
         Ok(Broker {
             paths,
@@ -90,7 +90,7 @@ impl Broker {
     /// commas.
     #[must_use]
     pub fn url(&self) -> &str {
-        &self.credentials.url
+        self.credentials.url.with_login()
     }
 
     /// Every login, as in the credentials file.

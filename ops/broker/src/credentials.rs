@@ -7,9 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use bus_schemas::Tenant;
 use bus_schemas::subject::{Subjects, Users, tenant_user};
-use serde::{Deserialize, Serialize};
+use bus_schemas::{BrokerUrl, Tenant};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Error, Result, files};
 
@@ -66,7 +66,8 @@ pub struct TenantLogin {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
     /// Where the broker listens, such as `nats://127.0.0.1:4222`; several separated by commas.
-    pub url: String,
+    #[serde(serialize_with = "whole")]
+    pub url: BrokerUrl,
     /// The cluster's name, the third token of every subject.
     pub cluster: String,
     /// The account that the cluster's users belong to, as in `$SYS.ACCOUNT.<account>.DISCONNECT`.
@@ -87,9 +88,14 @@ pub struct Credentials {
     pub tenants: Vec<TenantLogin>,
 }
 
+/// As a file of its owner's alone has it.
+fn whole<S: Serializer>(url: &BrokerUrl, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_str(url.with_login())
+}
+
 impl Credentials {
     /// Credentials for a broker that wants no login.
-    pub fn open(url: impl Into<String>, cluster: impl Into<String>) -> Credentials {
+    pub fn open(url: impl Into<BrokerUrl>, cluster: impl Into<String>) -> Credentials {
         Credentials {
             url: url.into(),
             cluster: cluster.into(),
@@ -115,7 +121,7 @@ impl Credentials {
     /// Where the broker listens, one URL a server.
     #[must_use]
     pub fn urls(&self) -> Vec<&str> {
-        self.url.split(',').map(str::trim).collect()
+        self.url.servers()
     }
 
     /// How long one server may take to let somebody in who waits so long for all of them.

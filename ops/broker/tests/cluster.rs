@@ -24,7 +24,7 @@ async fn at(credentials: &Credentials, url: &str, name: &str) -> Connection {
 /// Credentials that name one server.
 fn only(credentials: &Credentials, url: &str) -> Credentials {
     Credentials {
-        url: url.to_owned(),
+        url: url.into(),
         ..credentials.clone()
     }
 }

@@ -190,7 +190,11 @@ async fn not_one_byte_of_another_tenants_traffic_arrives() {
     let traffic = talk(credentials.clone(), stopped, &answers);
     let spying = async {
         let login = &credentials.tenant("a").unwrap().login;
-        let address = credentials.url.strip_prefix("nats://").unwrap();
+        let address = credentials
+            .url
+            .with_login()
+            .strip_prefix("nats://")
+            .unwrap();
         let mut spy = TcpStream::connect(address).await.unwrap();
         let mut script = format!(
             "CONNECT {{\"verbose\":false,\"pedantic\":false,\"user\":\"{}\",\"pass\":\"{}\"}}\r\n",

@@ -26,7 +26,7 @@ use bus_schemas::{
 };
 use scheduler_leader_core::Placement;
 
-use crate::credentials::{credentials, own_broker};
+use crate::credentials::{credentials, logged_in, own_broker};
 use crate::exit::{Unreachable, UsageError};
 use crate::output;
 use crate::settings::Settings;
@@ -110,15 +110,16 @@ impl Administrator {
             .name("administrator")
             .connection_timeout(credentials.entry_patience(patience))
             .custom_inbox_prefix(subjects.cluster_inbox());
-        if let Some(login) = &credentials.cluster_user {
-            options = options.user_and_password(login.user.clone(), login.password.clone());
-        }
-        let client = options.connect(credentials.urls()).await.map_err(|error| {
-            let url = &credentials.url;
-            Unreachable(format!(
-                "no broker answers at {url} ({error}); is `warploom up` running?"
-            ))
-        })?;
+        options = logged_in(options, credentials, credentials.cluster_user.as_ref());
+        let client = options
+            .connect(credentials.url.addresses())
+            .await
+            .map_err(|error| {
+                let url = &credentials.url;
+                Unreachable(format!(
+                    "no broker answers at {url} ({error}); is `warploom up` running?"
+                ))
+            })?;
         Ok(Self {
             client,
             subjects,

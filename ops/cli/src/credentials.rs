@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use broker::Credentials;
+use async_nats::ConnectOptions;
+use broker::{Credentials, Login};
 use client_agent::Settings as ClientSettings;
 use client_agent::telemetry::Role;
 
@@ -21,7 +22,7 @@ pub fn credentials(settings: &Settings) -> Result<Credentials> {
     if let Some(path) = settings.given("broker.credentials") {
         let mut credentials = Credentials::load(path.as_ref())?;
         if let Some(url) = settings.given("broker.url") {
-            credentials.url = url.to_owned();
+            credentials.url = url.into();
         }
         return Ok(credentials);
     }
@@ -43,6 +44,21 @@ pub fn credentials(settings: &Settings) -> Result<Credentials> {
         )));
     }
     Credentials::load(&path).context("the credentials of the cluster on this host")
+}
+
+/// How to connect with a login of the credentials, else with the one that the broker's URL has. The URL itself
+/// is never handed over with it: the connection logs where it goes.
+pub(crate) fn logged_in(
+    options: ConnectOptions,
+    credentials: &Credentials,
+    login: Option<&Login>,
+) -> ConnectOptions {
+    match (login, credentials.url.login()) {
+        (Some(login), _) => options.user_and_password(login.user.clone(), login.password.clone()),
+        (None, Some((user, Some(password)))) => options.user_and_password(user, password),
+        (None, Some((token, None))) => options.token(token),
+        (None, None) => options,
+    }
 }
 
 /// Where the state of the cluster's broker is, if its logins are ours to give: where the credentials are

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{ErrorKind, StdoutLock, Write};
 
 use anyhow::{Context, Result};
+use bus_schemas::without_logins;
 
 use crate::exit::Unread;
 
@@ -32,8 +33,10 @@ fn print(write: impl FnOnce(&mut StdoutLock<'_>) -> std::io::Result<()>) -> Resu
     }
 }
 
-/// Prints a line to stderr, where somebody may listen or not.
+/// Prints a line to stderr, where somebody may listen or not. Libraries and parsers quote what they were
+/// given: no login of a URL is printed.
 pub fn note(text: impl Display) {
+    let text = without_logins(&text.to_string());
     // Without stderr there is no place to say that there is none.
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 pub use bus::parse_duration;
+use bus_schemas::{BrokerUrl, without_logins};
 
 /// A setting that exists.
 #[derive(Debug)]
@@ -245,6 +246,12 @@ impl Settings {
             .map(|(key, (value, source))| (*key, value.as_str(), source))
     }
 
+    /// The same as it may be printed: no value has a login in it.
+    pub fn printable(&self) -> impl Iterator<Item = (&'static str, String, &Source)> {
+        self.iter()
+            .map(|(key, value, source)| (key, printable(key, value), source))
+    }
+
     /// A setting's text; empty where it has none.
     ///
     /// # Panics
@@ -290,7 +297,16 @@ impl Settings {
 
     fn complaint(&self, key: &str, why: &str) -> String {
         let (value, source) = &self.values[key];
+        let value = printable(key, value);
         format!("E-CONFIG-VALUE: {key} = {value:?} ({source}) {why}")
+    }
+}
+
+/// A value without the login that a URL may hold.
+fn printable(key: &str, value: &str) -> String {
+    match key {
+        "broker.url" => BrokerUrl::from(value).to_string(),
+        _ => without_logins(value),
     }
 }
 
@@ -383,6 +399,25 @@ mod tests {
         let flags = [("worker.gpu".to_owned(), "one".to_owned())];
         let error = Settings::resolve(None, nothing, &flags).unwrap_err();
         assert!(format!("{error:#}").contains("E-CONFIG-VALUE"), "{error:#}");
+    }
+
+    #[test]
+    fn no_value_is_printed_with_a_login() {
+        let values = [
+            ("broker.url", "u:hunter2@h"),
+            ("telemetry.otlp", "http://u:hunter2@h"),
+        ];
+        let flags = values.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let settings = Settings::resolve(None, nothing, &flags).unwrap();
+        let printed = settings.printable().map(|(_, value, _)| value);
+        assert!(!printed.collect::<String>().contains("hunter2"));
+        assert_eq!(settings.text("broker.url"), "u:hunter2@h");
+        for (key, value) in values {
+            assert!(
+                !settings.complaint(key, "is wrong").contains("hunter2"),
+                "{value}"
+            );
+        }
     }
 
     #[test]

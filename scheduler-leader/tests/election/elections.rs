@@ -61,7 +61,7 @@ fn a_tenant_that_calls_itself_the_leader_deposes_nobody() {
         let system = credentials.system_user.clone().expect("it has one");
         let options = async_nats::ConnectOptions::with_user_and_password;
         let system = options(system.user, system.password);
-        let system = system.connect(&credentials.url).await.unwrap();
+        let system = system.connect(credentials.url.with_login()).await.unwrap();
         let closed = system.subscribe(credentials.disconnect_subject()).await;
         let mut closed = closed.unwrap();
         system.flush().await.unwrap();
@@ -69,7 +69,13 @@ fn a_tenant_that_calls_itself_the_leader_deposes_nobody() {
         for _ in 0..20 {
             let name = ConnectionName::Leader(beat.leader).to_string();
             let tenant = options(login.user.clone(), login.password.clone());
-            drop(tenant.name(name).connect(&credentials.url).await.unwrap());
+            drop(
+                tenant
+                    .name(name)
+                    .connect(credentials.url.with_login())
+                    .await
+                    .unwrap(),
+            );
             closed.next().await.expect("the broker tells of it");
         }
         // Who is deposed is followed within milliseconds.
@@ -304,10 +310,7 @@ fn settings_and_tenants_reach_the_leader() {
 fn a_refused_login_is_an_error() {
     let cluster = TestCluster::start();
     let credentials = cluster.credentials();
-    let mut settings = LeaderSettings::new(
-        credentials.url.clone(),
-        credentials.cluster.parse().unwrap(),
-    );
+    let mut settings = LeaderSettings::new(&credentials.url, credentials.cluster.parse().unwrap());
     settings.bus.login = Some(("cluster".into(), "wrong".into()));
     let error = run(settings, || Ok(std::future::pending())).unwrap_err();
     assert!(format!("{error:#}").contains("login"), "{error:#}");

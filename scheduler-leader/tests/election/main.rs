@@ -42,10 +42,8 @@ impl Candidate {
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = mpsc::channel();
         let thread = thread::spawn(move || {
-            let mut settings = LeaderSettings::new(
-                credentials.url.clone(),
-                credentials.cluster.parse().unwrap(),
-            );
+            let mut settings =
+                LeaderSettings::new(&credentials.url, credentials.cluster.parse().unwrap());
             let login = |login: &broker::Login| (login.user.clone(), login.password.clone());
             settings.bus.login = credentials.cluster_user.as_ref().map(login);
             settings.id = Some(id);

@@ -71,13 +71,13 @@ pub(crate) async fn try_connect(
 pub(crate) async fn connect_cluster(credentials: &Credentials, name: &str) -> Connection {
     let login = credentials.cluster_user.as_ref().expect("a cluster user");
     let inbox = credentials.subjects().expect("a cluster").cluster_inbox();
-    connect(&credentials.url, login, name, &inbox).await
+    connect(credentials.url.with_login(), login, name, &inbox).await
 }
 
 pub(crate) async fn connect_tenant(credentials: &Credentials, tenant: &str) -> Connection {
     let login = &credentials.tenant(tenant).expect("a login").login;
     connect(
-        &credentials.url,
+        credentials.url.with_login(),
         login,
         tenant,
         &credentials.tenant_inbox(tenant).expect("a name"),

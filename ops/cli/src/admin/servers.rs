@@ -6,8 +6,10 @@ use actors::storage::{Copies, Storage, Stored};
 use anyhow::{Result, anyhow, bail};
 use async_nats::jetstream;
 use broker::Credentials;
+use bus_schemas::BrokerUrl;
 
 use super::Administrator;
+use crate::credentials::logged_in;
 use crate::exit::Unreachable;
 
 /// How long one server may take to answer one question about what is stored.
@@ -19,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ServerStatus {
     /// Where it listens, as the credentials say.
-    pub url: String,
+    pub url: BrokerUrl,
     /// What the servers call it; none where it does not answer.
     pub name: Option<String>,
     /// It answers for the lease.
@@ -31,8 +33,8 @@ pub struct ServerStatus {
 }
 
 /// What each server has of what is stored.
-fn view(named: Vec<(String, Option<String>)>, copies: &[Copies]) -> Vec<ServerStatus> {
-    let view = |(url, name): (String, Option<String>)| {
+fn view(named: Vec<(BrokerUrl, Option<String>)>, copies: &[Copies]) -> Vec<ServerStatus> {
+    let view = |(url, name): (BrokerUrl, Option<String>)| {
         let mut server = ServerStatus {
             url,
             name: name.clone(),
@@ -62,20 +64,18 @@ impl Administrator {
             return Vec::new();
         }
         let mut named = Vec::new();
-        for url in credentials.urls() {
+        for url in credentials.url.addresses() {
             let mut options = async_nats::ConnectOptions::new()
                 .name("administrator")
                 .ignore_discovered_servers()
                 .connection_timeout(ASK);
-            if let Some(login) = &credentials.cluster_user {
-                options = options.user_and_password(login.user.clone(), login.password.clone());
-            }
-            let client = tokio::time::timeout(ASK, options.connect(url)).await;
+            options = logged_in(options, credentials, credentials.cluster_user.as_ref());
+            let client = tokio::time::timeout(ASK, options.connect(&url)).await;
             let name = match client {
                 Ok(Ok(client)) => Some(client.server_info().server_name),
                 _ => None,
             };
-            named.push((url.to_owned(), name));
+            named.push((url.into(), name));
         }
         // While they choose who leads, nobody can tell.
         view(named, &self.copies().await.unwrap_or_default())
@@ -217,7 +217,8 @@ mod tests {
             ),
             copies(Stored::Record, None, vec![copy("a", true), copy("b", true)]),
         ];
-        let named = ["a", "b", "c"].map(|name| (format!("nats://{name}"), Some(name.to_owned())));
+        let named =
+            ["a", "b", "c"].map(|name| (format!("nats://{name}").into(), Some(name.to_owned())));
         let mut named = named.to_vec();
         named.push(("nats://d".into(), None));
         let shown = view(named, &all).into_iter();

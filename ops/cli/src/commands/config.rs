@@ -12,19 +12,19 @@ use crate::table::{fitted, headed};
 /// Where it cannot be printed.
 pub fn config(settings: &Settings, json: bool) -> Result<()> {
     if json {
-        for (key, value, source) in settings.iter() {
+        for (key, value, source) in settings.printable() {
             let source = source.to_string();
             output::line(serde_json::json!({"key": key, "value": value, "source": source}))?;
         }
         return Ok(());
     }
     let mut table = headed("setting | value | from | what it does");
-    for (key, value, source) in settings.iter() {
+    for (key, value, source) in settings.printable() {
         let help = KNOWN
             .iter()
             .find(|known| known.key == key)
             .map_or("", |known| known.help);
-        table.add_row([key, value, &source.to_string(), help]);
+        table.add_row([key, &value, &source.to_string(), help]);
     }
     output::line(fitted(&table))
 }

@@ -19,7 +19,7 @@ use bus_schemas::{
 use crate::admin::Administrator;
 use crate::commands::smi::Connection;
 use crate::completion;
-use crate::credentials::credentials;
+use crate::credentials::{credentials, logged_in};
 use crate::drop_in::{self, Devices, EnvVariable};
 use crate::exit::{Unreachable, UsageError};
 use crate::local::{LocalCluster, LocalOptions, Scratch};
@@ -357,11 +357,10 @@ async fn end_sessions(file: &Path, credentials: &Credentials, tenant: &Tenant, p
 
 /// A connection with the tenant's login.
 async fn connect(credentials: &Credentials, tenant: &Tenant) -> Result<async_nats::Client> {
-    let mut options = async_nats::ConnectOptions::new().name("run");
-    if let Some(it) = credentials.tenant(tenant.as_str()) {
-        options = options.user_and_password(it.login.user.clone(), it.login.password.clone());
-    }
-    Ok(options.connect(credentials.urls()).await?)
+    let options = async_nats::ConnectOptions::new().name("run");
+    let login = credentials.tenant(tenant.as_str()).map(|it| &it.login);
+    let options = logged_in(options, credentials, login);
+    Ok(options.connect(credentials.url.addresses()).await?)
 }
 
 /// `warploom env`: the same as shell exports.

@@ -156,7 +156,7 @@ fn broker_table(servers: &[ServerStatus]) -> Table {
         let name = server.name.as_deref().unwrap_or("does not answer");
         let lease = if server.leads_lease { "leads" } else { "" };
         let in_step = format!("{} of {}", server.in_step, server.copies);
-        table.add_row([name, &server.url, lease, &in_step]);
+        table.add_row([name, &server.url.to_string(), lease, &in_step]);
     }
     table
 }

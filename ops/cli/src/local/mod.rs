@@ -303,7 +303,7 @@ impl LocalCluster {
         let credentials = self.credentials();
         let link = self.options.links.get(name);
         // Said even where it is the credentials' own: the environment may name another.
-        let url = link.map_or(self.broker.credentials().url.as_str(), String::as_str);
+        let url = link.map_or(self.broker.url(), String::as_str);
         let fixed = [
             (
                 "broker.credentials".to_owned(),

@@ -43,7 +43,7 @@ impl Baselines {
             .to_owned();
         let login = credentials.cluster_user.clone();
         let login = login.context("the baselines need a login")?;
-        let url = credentials.url.clone();
+        let url = credentials.url.with_login().to_owned();
         let found = Self {
             directory,
             url,
