@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory, Parser, Subcommand};
-use warploom_cli::global::Global;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use warploom_cli::global::{Global, everywhere};
 use warploom_cli::settings::Settings;
 use warploom_cli::{commands, completion, drop_in, exit, output};
 
@@ -80,9 +80,21 @@ fn smi_by_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
+/// All commands, as they are read.
+fn command() -> clap::Command {
+    everywhere(Cli::command())
+}
+
 /// The command line; ends the process where it is none, with words that tell no login.
 fn parsed(arguments: Vec<OsString>) -> Cli {
-    Cli::try_parse_from(arguments).unwrap_or_else(|error| {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(arguments);
+    let read = matches.and_then(|matches| {
+        let mut cli = Cli::from_arg_matches(&matches).map_err(|it| it.format(&mut command))?;
+        cli.global.take(&matches);
+        Ok(cli)
+    });
+    read.unwrap_or_else(|error| {
         let said = error.render().to_string();
         if !said.contains('@') {
             error.exit();
@@ -101,7 +113,7 @@ fn beside(
 }
 
 fn main() -> ExitCode {
-    if completion::answer(Cli::command) {
+    if completion::answer(command) {
         return ExitCode::SUCCESS;
     }
     let cli = parsed(smi_by_name(std::env::args_os().collect()));
@@ -114,7 +126,7 @@ fn main() -> ExitCode {
         // These need no settings: a shell that starts may be anywhere.
         Command::Completions(args) => completions::completions(args).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => {
-            man::man(args, Cli::command(), cli.global.json).map(|()| ExitCode::SUCCESS)
+            man::man(args, command(), cli.global.json).map(|()| ExitCode::SUCCESS)
         }
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command, &cli.global),
@@ -134,12 +146,12 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
     fn every_command_has_a_page_of_the_manual() {
-        man::tests::check(Cli::command());
+        man::tests::check(command());
     }
 
     #[test]
@@ -151,12 +163,14 @@ mod tests {
         let other = words("/bin/warploom smi -L");
         assert_eq!(smi_by_name(other.clone()), other);
         assert_eq!(smi_by_name(Vec::new()), Vec::<OsString>::new());
-        Cli::try_parse_from(meant).expect("it is a command line");
+        command()
+            .try_get_matches_from(meant)
+            .expect("it is a command line");
     }
 
     #[test]
     fn examples_are_of_commands_that_are_there() {
-        let command = Cli::command();
+        let command = super::command();
         for line in EXAMPLES
             .lines()
             .filter_map(|line| line.strip_prefix("  warploom "))
@@ -193,7 +207,7 @@ mod tests {
 
     #[test]
     fn every_page_of_help_has_examples_within_a_hundred_columns() {
-        let mut command = Cli::command().term_width(100);
+        let mut command = super::command().term_width(100);
         command.build();
         check(&mut command);
     }

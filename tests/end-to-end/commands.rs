@@ -46,6 +46,17 @@ fn exit_codes_tell_what_kind_of_error_it_was() {
         (&["demo", "--workers=0"], 2, "E-USAGE"),
         (&["demo", "--evidence", "file/x"], 1, "E-EVIDENCE-FILE"),
         (&["up", "--leaders=0"], 2, "E-USAGE: up.leaders"),
+        // Whatever starts a cluster hands on what is set.
+        (
+            &["demo", "--set", "leader.metrics=127.0.0.1:1"],
+            2,
+            "leader.metrics is one port",
+        ),
+        (
+            &["chaos", "--set", "worker.metrics=127.0.0.1:1"],
+            2,
+            "worker.metrics is one port",
+        ),
     ] {
         let output = warploom(&dir, arguments);
         let said = text(&output.stdout) + &text(&output.stderr);
@@ -146,6 +157,34 @@ fn config_says_where_each_setting_comes_from() {
         "{said}"
     );
     assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn flags_of_every_command_count_wherever_they_stand() {
+    let dir = TempDir::new().unwrap();
+    let settings = ["worker.gpu=3", "worker.threads=2", "worker.gpu=4"];
+    let mut arguments = vec!["--set", settings[0], "config", "--set", settings[1]];
+    let output = warploom(&dir, &[&["--json"], &arguments[..]].concat());
+    let said = text(&output.stdout);
+    for line in [
+        r#""key":"worker.gpu","source":"flag","value":"3""#,
+        r#""key":"worker.threads","source":"flag","value":"2""#,
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert_eq!(text(&output.stderr), "");
+    arguments.extend(["--json", "--set", settings[2]]);
+    let output = warploom(&dir, &arguments);
+    let said = text(&output.stdout);
+    assert!(
+        said.contains(r#""key":"worker.gpu","source":"flag","value":"4""#),
+        "{said}"
+    );
+    let said = text(&output.stderr);
+    assert_eq!(
+        said,
+        "--set worker.gpu is given more than once: the last counts\n"
+    );
 }
 
 #[test]

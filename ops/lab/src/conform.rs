@@ -99,7 +99,7 @@ fn chosen(only: &[String]) -> Result<Vec<&'static str>> {
 async fn run_own(areas: Vec<&'static str>, settings: &Settings, json: bool) -> Result<Report> {
     let library = drop_in::library(settings.given("run.library"))?;
     let started = TestCluster::<Processes>::start_processes("conform", |options| {
-        options.server = settings.given("broker.server").map(Into::into);
+        options.configure(settings);
         let tenant = TENANT.parse().context("a tenant's name")?;
         options.tenants.push((tenant, TenantSettings::default()));
         options

@@ -84,9 +84,6 @@ pub struct EnvArgs {
     pub cuda_runtime: bool,
 }
 
-/// Settings that concern the roles of a cluster of the program's own.
-const ROLES: [&str; 4] = ["role.", "leader.", "worker.", "log."];
-
 /// Runs the program, and ends its sessions when it is gone.
 ///
 /// # Errors
@@ -184,14 +181,8 @@ async fn find_cluster(
     );
     let mut options = LocalOptions::new(scratch.path(), settings.text("cluster.name"))?;
     options.workers = args.devices as usize;
-    options.server = settings.given("broker.server").map(Into::into);
+    options.configure(settings);
     options.tenants = vec![(args.tenant.clone(), TenantSettings::default())];
-    options.settings = settings
-        .iter()
-        .filter(|(key, _, _)| ROLES.iter().any(|section| key.starts_with(section)))
-        .filter(|(key, _, _)| *key != "worker.gpu")
-        .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
-        .collect();
     let cluster = LocalCluster::start(options).await?;
     let credentials = Credentials::load(&cluster.credentials())?;
     Ok((Some(cluster), credentials))

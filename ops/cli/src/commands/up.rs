@@ -60,7 +60,7 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
         .map_or_else(|| settings.number("up.workers"), Ok)?;
     options.controllers = settings.number("up.controllers")?;
     options.metrics = metrics(&options, settings)?;
-    options.server = settings.given("broker.server").map(Into::into);
+    options.configure(settings);
     options.port = Some(settings.number("broker.port")?).filter(|port| *port != 0);
     options.sync = match settings.text("broker.sync") {
         "relaxed" => SyncInterval::Relaxed,
@@ -80,12 +80,6 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
             .with_context(|| UsageError(format!("up.tenants: {name:?}")))?;
         options.tenants.push((tenant, TenantSettings::default()));
     }
-    let own = ["broker.", "cluster.", "up."];
-    options.settings = settings
-        .iter()
-        .filter(|(key, _, _)| !own.iter().any(|section| key.starts_with(section)))
-        .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
-        .collect();
     let stop = process::stop_signal()?;
     tokio::pin!(stop);
     let mut cluster = tokio::select! {
@@ -106,17 +100,6 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
 /// The first port at which metrics are read, if they are.
 fn metrics(options: &LocalOptions, settings: &Settings) -> Result<Option<u16>> {
     if settings.given("up.metrics").is_none() {
-        for (key, roles) in [
-            ("leader.metrics", options.leaders),
-            ("worker.metrics", options.workers),
-        ] {
-            if roles > 1 && settings.given(key).is_some() {
-                bail!(UsageError(format!(
-                    "{key} is one port, and {roles} processes would listen on it: set up.metrics, from \
-                     which on each gets a port of its own"
-                )));
-            }
-        }
         return Ok(None);
     }
     let metrics = Some(settings.number("up.metrics")?);

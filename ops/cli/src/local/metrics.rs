@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::LocalOptions;
+use crate::exit::UsageError;
 
 impl LocalOptions {
     /// Whether there are ports for all roles.
@@ -12,6 +13,27 @@ impl LocalOptions {
             let others = (self.leaders + self.workers).saturating_sub(1);
             first != 0 && usize::from(first) + others <= usize::from(u16::MAX)
         })
+    }
+
+    /// Refuses one port for several roles.
+    ///
+    /// # Errors
+    /// [`UsageError`] where two would listen on the same.
+    pub fn check_metrics(&self) -> Result<(), UsageError> {
+        for (key, roles) in [
+            ("leader.metrics", self.leaders),
+            ("worker.metrics", self.workers),
+        ] {
+            let mut set = self.settings.iter().rev();
+            let set = set.find(|(of, value)| of == key && !value.is_empty());
+            if self.metrics.is_none() && roles > 1 && set.is_some() {
+                return Err(UsageError(format!(
+                    "{key} is one port, and {roles} processes would listen on it: set up.metrics, from \
+                     which on each gets a port of its own"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Where a role's metrics are read, by its name; nowhere those of leaders that came later.

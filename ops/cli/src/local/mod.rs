@@ -32,6 +32,7 @@ use restarts::Restarts;
 use crate::admin::Administrator;
 use crate::evidence::EvidenceKey;
 use crate::profiles::ProfileVersion;
+use crate::settings::Settings;
 use crate::state_dir::Lock;
 
 /// How long the broker of a cluster that was killed may take to end.
@@ -83,7 +84,8 @@ pub struct LocalOptions {
 }
 
 impl LocalOptions {
-    /// A cluster in a directory: one leader candidate, one worker, no tenants.
+    /// A cluster in a directory: one leader candidate, one worker, no tenants. [`Self::configure`] gives it
+    /// what its user set.
     ///
     /// # Errors
     /// When this program's own path cannot be told.
@@ -110,6 +112,18 @@ impl LocalOptions {
             links: BTreeMap::new(),
             deadline: Duration::from_secs(60),
         })
+    }
+
+    /// Hands on what is set for roles, programs and the broker's binary. What is not its to say, such as a
+    /// number that each worker has of its own, stays.
+    pub fn configure(&mut self, settings: &Settings) {
+        self.server = settings.given("broker.server").map(Into::into);
+        let own = ["broker.", "cluster.", "up.", "run.", "worker.gpu"];
+        let others = settings
+            .iter()
+            .filter(|(key, _, _)| !own.iter().any(|section| key.starts_with(section)));
+        let others = others.map(|(key, value, _)| (key.to_owned(), value.to_owned()));
+        self.settings.extend(others);
     }
 }
 
@@ -146,6 +160,7 @@ impl LocalCluster {
     /// When a process does not start, dies again and again, or the cluster is not ready within
     /// [`LocalOptions::deadline`].
     pub async fn start(options: LocalOptions) -> Result<Self> {
+        options.check_metrics()?;
         broker::private_dir(&options.state_dir)?;
         let lock = Lock::take(&options.state_dir)?;
         let mut config = BrokerConfig::new(options.state_dir.join("broker"), &options.cluster);
@@ -312,10 +327,7 @@ impl LocalCluster {
             ("cluster.name".to_owned(), self.options.cluster.clone()),
             ("broker.url".to_owned(), url.to_owned()),
         ];
-        for (key, value) in fixed.iter().chain(&self.options.settings) {
-            all.push("--set".into());
-            all.push(format!("{key}={value}"));
-        }
+        all.extend(flags(fixed.iter().chain(&self.options.settings), arguments));
         all.extend_from_slice(arguments);
         RoleProcess::start(name, &self.options.binary, &all, &self.log(name))
     }
@@ -325,6 +337,23 @@ impl LocalCluster {
     pub fn log(&self, name: &str) -> PathBuf {
         self.options.state_dir.join(format!("{name}.log"))
     }
+}
+
+/// Settings as flags, each once: of those given more than once the last, and none that the arguments give.
+fn flags<'s>(
+    settings: impl Iterator<Item = &'s (String, String)>,
+    arguments: &[String],
+) -> Vec<String> {
+    let settings: BTreeMap<_, _> = settings.map(|(key, value)| (key, value)).collect();
+    let given = |key: &str| {
+        let mut words = arguments
+            .iter()
+            .map(|word| word.strip_prefix("--set=").unwrap_or(word));
+        words.any(|word| word.split_once('=').is_some_and(|(of, _)| of == key))
+    };
+    let left = settings.into_iter().filter(|(key, _)| !given(key));
+    left.flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")])
+        .collect()
 }
 
 /// Starts the broker. One of a cluster that was killed ends by itself within moments: its folder is

@@ -78,19 +78,10 @@ pub(super) async fn cluster_of(
     adjust: impl FnOnce(&mut LocalOptions),
 ) -> Result<TestCluster<Processes>> {
     let started = TestCluster::start_processes("bench", |options| {
-        options.server = settings.given("broker.server").map(Into::into);
+        options.configure(settings);
         for (name, settings) in tenants {
             let tenant = name.parse().context("a tenant's name")?;
             options.tenants.push((tenant, settings));
-        }
-        for key in [
-            "worker.device",
-            "worker.threads",
-            "worker.engine",
-            "log.filter",
-        ] {
-            let value = settings.text(key).into();
-            options.settings.push((key.into(), value));
         }
         adjust(options);
         Ok(())

@@ -52,12 +52,11 @@ pub(super) async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> 
     options.leaders = LEADERS;
     options.workers = WORKERS;
     options.evidence = true;
-    options.server = settings.given("broker.server").map(Into::into);
+    options.configure(settings);
     options.tenants = kinds
         .iter()
         .map(|kind| (kind.tenant.clone(), kind.settings()))
         .collect();
-    options.settings = settings_of_roles(settings);
     if args.overcommit > 100 {
         options.settings.extend([
             ("worker.capacity".to_owned(), format!("{CAPACITY}B")),
@@ -109,15 +108,4 @@ pub(super) async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> 
         strikes.programs.push(program);
     }
     Ok(strikes)
-}
-
-/// The settings that the roles of a cluster of its own get.
-pub(super) fn settings_of_roles(settings: &Settings) -> Vec<(String, String)> {
-    let own = ["broker.", "cluster.", "up.", "run."];
-    let others = settings
-        .iter()
-        .filter(|(key, _, _)| !own.iter().any(|section| key.starts_with(section)));
-    others
-        .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
-        .collect()
 }

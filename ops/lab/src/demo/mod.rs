@@ -115,18 +115,7 @@ impl<'a> Demo<'a> {
         let started = DemoCluster::start("demo", &plans, |options| {
             options.leaders = args.leaders;
             options.workers = args.workers;
-            options.server = settings.given("broker.server").map(Into::into);
-            for key in [
-                "worker.device",
-                "worker.threads",
-                "worker.watchdog",
-                "worker.engine",
-                "worker.share",
-                "log.filter",
-            ] {
-                let value = settings.text(key).into();
-                options.settings.push((key.into(), value));
-            }
+            options.configure(settings);
         });
         let cluster = started.await?;
         Ok(Self {

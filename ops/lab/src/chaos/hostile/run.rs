@@ -20,7 +20,7 @@ use crate::chaos::args::ChaosArgs;
 use crate::chaos::conduct::LOOK;
 use crate::chaos::kinds;
 use crate::chaos::programs::{Life, Program};
-use crate::chaos::start::{LEADERS, WORKERS, settings_of_roles};
+use crate::chaos::start::{LEADERS, WORKERS};
 use crate::chaos::strikes::Strikes;
 use crate::chaos::watch::{Span, Watch};
 use crate::demo::RunObserver;
@@ -69,11 +69,10 @@ impl Run {
         options.leaders = LEADERS;
         options.workers = WORKERS;
         options.evidence = true;
-        options.server = settings.given("broker.server").map(Into::into);
+        options.configure(settings);
         options.tenants = [HOSTILE, NEIGHBOUR, SILENT]
             .map(|name| (tenant(name), TenantSettings::default()))
             .into();
-        options.settings = settings_of_roles(settings);
         let server = options.server.clone();
         let cluster = LocalCluster::start(options).await?;
         let administrator = cluster.administrator().await?;
