@@ -5,66 +5,69 @@ use std::process::{Command, Output};
 
 use test_cluster::TempDir;
 
-/// Command lines that find nobody, or end before they would look: one at least for each command.
-const LINES: &[&str] = &[
-    "up --leaders=0",
-    "leader",
-    "worker",
-    "worker list",
-    "worker drain 0",
-    "submit kernel.ptx saxpy",
-    "run -- true",
-    "env",
-    "smi",
-    "smi pmon -c 1",
-    "smi --program",
-    "tenant create a",
-    "tenant set a --priority 1",
-    "tenant list",
-    "tenant suspend a",
-    "tenant resume a",
-    "tenant remove a",
-    "tenant renew a",
-    "session list",
-    "session show 0000000000000001",
-    "session end 0000000000000001",
-    "cluster show",
-    "cluster set quantum=1ms",
-    "profile list",
-    "profile show 0000000000000001",
-    "profile pin 0000000000000001",
-    "profile unpin",
-    "usage",
-    "weights add a weights.safetensors",
-    "weights list",
-    "weights remove a",
-    "status",
-    "why",
-    "replay",
-    "order show",
-    "order export --out order.csv",
-    "order verify",
-    "order diff one.csv other.csv",
-    "order timeline --out order.svg",
-    "order hold",
-    "order release",
-    "config",
-    "controller",
-    "controller link",
-    "controller openapi",
-    "controller token create ci",
-    "controller token list",
-    "controller token revoke ci",
-    "top",
-    "completions bash",
-    "man",
-    "bench nothing",
-    "demo --leaders=0",
-    "chaos --seconds=0",
-    "conform --only nothing",
-    "sim workloads",
-    "sim compare --pairs nothing",
-    "sim faults --seeds nothing",
+use crate::loaded::LoadedCluster;
+
+/// Command lines that find nobody, or end before they would look, and how they end: one at least for each
+/// command.
+const LINES: &[(&str, i32)] = &[
+    ("up --leaders=0", 2),
+    ("leader", 3),
+    ("worker", 3),
+    ("worker list", 3),
+    ("worker drain 0", 3),
+    ("submit kernel.ptx saxpy", 3),
+    ("run -- true", 3),
+    ("env", 0),
+    ("smi", 3),
+    ("smi pmon -c 1", 3),
+    ("smi --program", 3),
+    ("tenant create a", 3),
+    ("tenant set a --priority 1", 3),
+    ("tenant list", 3),
+    ("tenant suspend a", 3),
+    ("tenant resume a", 3),
+    ("tenant remove a", 3),
+    ("tenant renew a", 3),
+    ("session list", 3),
+    ("session show 0000000000000001", 3),
+    ("session end 0000000000000001", 3),
+    ("cluster show", 3),
+    ("cluster set quantum=1ms", 3),
+    ("profile list", 3),
+    ("profile show 0000000000000001", 3),
+    ("profile pin 0000000000000001", 3),
+    ("profile unpin", 3),
+    ("usage", 3),
+    ("weights add a weights.safetensors", 2),
+    ("weights list", 3),
+    ("weights remove a", 3),
+    ("status", 3),
+    ("why", 3),
+    ("replay", 3),
+    ("order show", 3),
+    ("order export --out order.csv", 3),
+    ("order verify", 3),
+    ("order diff one.csv other.csv", 2),
+    ("order timeline --out order.svg", 3),
+    ("order hold", 3),
+    ("order release", 3),
+    ("config", 0),
+    ("controller", 3),
+    ("controller link", 3),
+    ("controller openapi", 0),
+    ("controller token create ci", 3),
+    ("controller token list", 3),
+    ("controller token revoke ci", 3),
+    ("top", 3),
+    ("completions bash", 0),
+    ("man", 0),
+    ("bench nothing", 2),
+    ("demo --leaders=0", 2),
+    ("chaos --seconds=0", 2),
+    ("conform --only nothing", 2),
+    ("sim workloads", 2),
+    ("sim compare --pairs nothing", 2),
+    ("sim faults --seeds nothing", 2),
 ];
 
 /// A folder with a kernel, and the binary run in it.
@@ -78,11 +81,20 @@ impl Place {
         Self(dir)
     }
 
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warploom"));
+        command.args(arguments).current_dir(self.0.path());
+        command.env("WARPLOOM_CLUSTER_STATE_DIR", self.0.path());
+        command
+    }
+
+    /// Runs a command that waits for a cluster as long as it does usually.
+    fn run_patiently(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the binary runs")
+    }
+
     fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_warploom"))
-            .args(arguments)
-            .current_dir(self.0.path())
-            .env("WARPLOOM_CLUSTER_STATE_DIR", self.0.path())
+        self.command(arguments)
             .env("WARPLOOM_ROLE_DEADLINE", "500ms")
             .env("WARPLOOM_CLIENT_DEADLINE", "500ms")
             .env("WARPLOOM_CLIENT_OPENING", "200ms")
@@ -109,7 +121,7 @@ fn the_table_has_every_command() {
     let group = |name: &String| names.iter().any(|it| it.starts_with(&format!("{name}-")));
     let lines = LINES
         .iter()
-        .map(|line| format!("warploom-{}", line.replace(' ', "-")));
+        .map(|(line, _)| format!("warploom-{}", line.replace(' ', "-")));
     let lines: Vec<String> = lines.collect();
     for name in names.iter().filter(|name| !group(name)) {
         let at = |line: &String| line == name || line.starts_with(&format!("{name}-"));
@@ -118,11 +130,75 @@ fn the_table_has_every_command() {
 }
 
 #[test]
+fn every_command_ends_by_one_rule() {
+    let place = Place::new();
+    let missing = [
+        "submit nowhere.ptx saxpy",
+        "submit kernel.ptx saxpy --arg f32*4:nowhere",
+        "order verify nowhere",
+        "order show nowhere",
+        "order export --out x.csv nowhere",
+        "order timeline --out x.svg nowhere",
+        "replay --record nowhere",
+        "why --record nowhere",
+        "demo --tenants nowhere",
+        "sim faults --script nowhere",
+        "--config nowhere config",
+        "config --set worker.gpuu=1",
+    ];
+    let missing = missing.map(|line| (line, 2));
+    for (line, code) in LINES.iter().chain(&missing) {
+        let words: Vec<_> = line.split(' ').collect();
+        // Nobody listens there; `run` would else start a cluster of its own.
+        let nobody = ["--set", "broker.url=nats://127.0.0.1:1"];
+        let words: Vec<_> = nobody.into_iter().chain(words).collect();
+        let output = place.run(&words);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(*code), "{line}: {said}");
+        // One code a message, and its own.
+        let codes = said.lines().filter(|line| line.contains("E-USAGE: E-"));
+        assert_eq!(codes.count(), 0, "{line}: {said}");
+    }
+    let said = said(&place.run(&["config", "--set", "worker.gpuu=1"]));
+    assert!(said.contains("did you mean worker.gpu?"), "{said}");
+    let said = self::said(&place.run(&["up", "--brokers", "2"]));
+    assert!(said.starts_with("E-BROKER-SERVERS: "), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_there_is_not_is_the_same_error_everywhere() {
+    let loaded = LoadedCluster::idle(1, 1, &[], &[]).await;
+    let credentials = loaded.demo.cluster.credentials();
+    let credentials = format!("broker.credentials={}", credentials.display());
+    let place = Place::new();
+    std::fs::write(place.0.path().join("weights.safetensors"), "none").expect("written");
+    for line in [
+        "submit --tenant nobody kernel.ptx saxpy",
+        "env --tenant nobody",
+        "smi --tenant nobody",
+        "tenant set nobody --priority 1",
+        "tenant suspend nobody",
+        "tenant resume nobody",
+        "tenant remove nobody",
+        "tenant renew nobody",
+        "session list --tenant nobody",
+        "usage --tenant nobody",
+    ] {
+        let words: Vec<_> = line.split(' ').collect();
+        let words: Vec<_> = ["--set", &credentials].into_iter().chain(words).collect();
+        let output = place.run_patiently(&words);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains("tenant"), "{line}: {said}");
+    }
+}
+
+#[test]
 fn a_login_in_the_brokers_url_is_never_printed() {
     let place = Place::new();
     for url in ["nats://u:hunter2@127.0.0.1:1", "nats://u:hunter2@no host:x"] {
         let setting = format!("broker.url={url}");
-        for line in LINES {
+        for (line, _) in LINES {
             // Behind `--` stands a program's own.
             let words = ["--json", "--set", &setting, "--set", "log.filter=trace"];
             let words: Vec<_> = words.into_iter().chain(line.split(' ')).collect();

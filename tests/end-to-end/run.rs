@@ -131,8 +131,13 @@ fn run_ends_as_its_program_does() {
         .args(["run", "--", "/no/such/program"])
         .output();
     let output = output.expect("it runs");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(127));
     assert!(text(&output).1.contains("E-RUN-PROGRAM"));
+    let plain = dir.path().join("plain");
+    std::fs::write(&plain, "no program").expect("written");
+    let output = warploom(dir.path()).args(["run", "--"]).arg(plain).output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(126), "{:?}", text(&output));
 }
 
 #[tokio::test]

@@ -214,6 +214,7 @@ async fn what_died_is_said(standing: bool) {
     assert!(known >= launches as f64, "{launches}: {below}");
     let said = done(&loaded, &["usage"]);
     assert!(said.contains("ended without its last block"), "{said}");
+    done(&loaded, &["tenant", "create", "b"]);
     let of_others = done(&loaded, &["usage", "--tenant", "b"]);
     assert!(!of_others.contains("without its last"), "{of_others}");
 }

@@ -12,6 +12,7 @@ pub use chosen::Chosen;
 pub use kind::{show_bytes, show_time};
 
 use crate::exit::UsageError;
+use crate::nearest::meant;
 use kind::{DAY, Kind, SECOND, US};
 
 /// A setting of the cluster.
@@ -92,7 +93,8 @@ impl ClusterSetting {
         found.ok_or_else(|| {
             let keys: Vec<_> = CLUSTER_SETTINGS.iter().map(|known| known.key).collect();
             let keys = keys.join(", ");
-            let why = format!("the cluster has no setting {key:?}; it has {keys}");
+            let meant = meant(key, CLUSTER_SETTINGS.iter().map(|known| known.key));
+            let why = format!("the cluster has no setting {key:?}{meant}; it has {keys}");
             anyhow!(UsageError(why))
         })
     }

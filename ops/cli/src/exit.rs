@@ -1,5 +1,15 @@
-//! Exit codes: 0 ok (or its reader has had enough), 1 failed, 2 usage, 3 unreachable.
+//! Exit codes: 0 ok (or its reader has had enough), 1 failed, 2 usage, 3 unreachable. A file, tenant or
+//! setting that the command line names and that is not there is usage. `run` ends with its program's own
+//! code; where that cannot be started, with what shells end with.
 
+use std::error::Error as StdError;
+use std::fmt::Display;
+use std::io;
+
+use actors::leader::LeaderError;
+use actors::worker::WorkerError;
+use bus::BusError;
+use bus_schemas::Code;
 use thiserror::Error;
 
 /// Exit code of a command that failed.
@@ -8,37 +18,153 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// Exit code of a command that found no cluster.
 pub const UNREACHABLE: u8 = 3;
+/// Exit code of `run` where the program is there and cannot be run.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// Exit code of `run` where there is no such program.
+pub const NOT_FOUND: u8 = 127;
 
 /// Nobody answers: says so, with what to do about it.
 #[derive(Debug, Error)]
-#[error("E-CLUSTER-UNREACHABLE: {0}")]
+#[error("{}", coded("E-CLUSTER-UNREACHABLE", .0))]
 pub struct Unreachable(pub String);
 
 /// The command was called wrongly.
 #[derive(Debug, Error)]
-#[error("E-USAGE: {0}")]
+#[error("{}", coded("E-USAGE", .0))]
 pub struct UsageError(pub String);
 
-/// A setting is wrong: the text begins with its own code.
+/// A setting is wrong, or something that the command line names is not there: the text begins with its own
+/// code.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct Misset(pub String);
+
+/// The program of `run` cannot be started.
+#[derive(Debug, Error)]
+#[error("E-RUN-PROGRAM: {program} cannot be started")]
+pub struct Unstarted {
+    /// The program, as it was named.
+    pub program: String,
+    /// Why not.
+    #[source]
+    pub error: io::Error,
+}
 
 /// Nobody reads what the command prints any more: it ends, and has not failed.
 #[derive(Debug, Error)]
 #[error("nobody reads the output any more")]
 pub struct Unread;
 
+/// A text with a code in front, unless it has one of its own.
+fn coded(code: &str, text: &str) -> String {
+    let letters = |it: u8| it == b'-' || it.is_ascii_uppercase() || it.is_ascii_digit();
+    let own = text.split_once(": ").map_or("", |(first, _)| first);
+    match own.starts_with("E-") && own.bytes().all(letters) {
+        true => text.to_owned(),
+        false => format!("{code}: {text}"),
+    }
+}
+
+/// Says what was done to a file that the command line names. One that is not there was named wrongly.
+///
+/// # Errors
+/// What was wrong, with `what` before it.
+pub fn named<T>(done: io::Result<T>, what: impl Display) -> anyhow::Result<T> {
+    done.map_err(|error| {
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        let error = anyhow::Error::new(error);
+        match missing {
+            true => error.context(Misset(what.to_string())),
+            false => error.context(what.to_string()),
+        }
+    })
+}
+
+/// A role's or a client's word that no broker answers.
+fn is_no_broker(error: &(dyn StdError + 'static)) -> bool {
+    let leader = match error.downcast_ref() {
+        Some(LeaderError::Bus(bus)) => Some(bus),
+        _ => None,
+    };
+    let worker = match error.downcast_ref() {
+        Some(WorkerError::Bus(bus)) => Some(bus),
+        _ => None,
+    };
+    let bus = leader.or(worker).or(error.downcast_ref());
+    matches!(bus, Some(BusError::Unreachable { .. }))
+}
+
 /// The exit code an error stands for.
 #[must_use]
 pub fn code(error: &anyhow::Error) -> u8 {
+    if let Some(unstarted) = error.downcast_ref::<Unstarted>() {
+        return match unstarted.error.kind() {
+            io::ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_EXECUTABLE,
+        };
+    }
     // A downcast sees contexts, the chain sees causes.
-    let unreachable = error.is::<Unreachable>() || error.chain().any(|it| it.is::<Unreachable>());
+    let refused = error
+        .chain()
+        .find_map(|it| it.downcast_ref::<client_agent::Error>());
+    let refused = refused.map(client_agent::Error::code);
+    let unreachable = error.is::<Unreachable>()
+        || error.chain().any(|it| it.is::<Unreachable>())
+        || error.chain().any(is_no_broker)
+        || refused == Some(Code::NoLeader);
+    let no_tenant = error
+        .chain()
+        .any(|it| matches!(it.downcast_ref(), Some(broker::Error::UnknownTenant { .. })));
     let usage = error.is::<UsageError>() || error.chain().any(|it| it.is::<UsageError>());
     let misset = error.is::<Misset>() || error.chain().any(|it| it.is::<Misset>());
-    match (unreachable, usage || misset) {
+    let unknown = no_tenant || refused == Some(Code::UnknownTenant);
+    match (unreachable, usage || misset || unknown) {
         (true, _) => UNREACHABLE,
         (false, true) => USAGE,
         (false, false) => FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn a_text_has_one_code() {
+        let text = |it: &str| UsageError(it.into()).to_string();
+        assert_eq!(
+            text("E-BROKER-SERVERS: 2 brokers"),
+            "E-BROKER-SERVERS: 2 brokers"
+        );
+        assert_eq!(text("--x: none"), "E-USAGE: --x: none");
+        assert_eq!(text("E-mail: none"), "E-USAGE: E-mail: none");
+    }
+
+    #[test]
+    fn what_is_named_and_is_not_there_is_usage() {
+        let open = |kind: io::ErrorKind| named::<()>(Err(kind.into()), "E-RECORD-FILE: x");
+        assert_eq!(code(&open(io::ErrorKind::NotFound).unwrap_err()), USAGE);
+        assert_eq!(
+            code(&open(io::ErrorKind::PermissionDenied).unwrap_err()),
+            FAILED
+        );
+        let unknown = broker::Error::UnknownTenant { tenant: "a".into() };
+        assert_eq!(code(&anyhow::Error::new(unknown).context("a login")), USAGE);
+        let silent = BusError::Unreachable {
+            url: "nats://h".into(),
+            detail: "no".into(),
+        };
+        let silent = Err::<(), _>(silent).context("a role").unwrap_err();
+        assert_eq!(code(&silent), UNREACHABLE);
+        for (kind, expected) in [
+            (io::ErrorKind::NotFound, NOT_FOUND),
+            (io::ErrorKind::PermissionDenied, NOT_EXECUTABLE),
+        ] {
+            let program = "p".to_owned();
+            let error = kind.into();
+            assert_eq!(code(&Unstarted { program, error }.into()), expected);
+        }
     }
 }

@@ -16,6 +16,7 @@ pub mod exit;
 pub mod global;
 pub mod local;
 pub mod memory;
+pub mod nearest;
 pub mod output;
 pub mod process;
 pub mod profiles;

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail};
 pub use bus::parse_duration;
 use bus_schemas::{BrokerUrl, without_logins};
 
+use crate::nearest::meant;
+
 /// A setting that exists.
 #[derive(Debug)]
 pub struct Known {
@@ -314,7 +316,8 @@ type Slot = (String, Source);
 
 fn slot<'v>(values: &'v mut BTreeMap<&'static str, Slot>, key: &str) -> Result<&'v mut Slot> {
     values.get_mut(key).with_context(|| {
-        format!("E-CONFIG-KEY: there is no setting {key:?}; `warploom config` lists all")
+        let meant = meant(key, KNOWN.iter().map(|known| known.key));
+        format!("E-CONFIG-KEY: there is no setting {key:?}{meant}; `warploom config` lists all")
     })
 }
 
@@ -395,7 +398,11 @@ mod tests {
     fn what_does_not_exist_is_said() {
         let flags = [("worker.gpus".to_owned(), "1".to_owned())];
         let error = Settings::resolve(None, nothing, &flags).unwrap_err();
-        assert!(format!("{error:#}").contains("E-CONFIG-KEY"));
+        let said = format!("{error:#}");
+        assert!(
+            said.contains("E-CONFIG-KEY") && said.contains("did you mean worker.gpu?"),
+            "{said}"
+        );
         let flags = [("worker.gpu".to_owned(), "one".to_owned())];
         let error = Settings::resolve(None, nothing, &flags).unwrap_err();
         assert!(format!("{error:#}").contains("E-CONFIG-VALUE"), "{error:#}");

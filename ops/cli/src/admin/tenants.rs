@@ -77,6 +77,17 @@ fn check(settings: &TenantSettings) -> Result<()> {
 }
 
 impl Administrator {
+    /// Refuses a tenant that there is not.
+    ///
+    /// # Errors
+    /// [`UsageError`] where it is not there; when the store does not answer.
+    pub async fn known(&self, tenant: &Tenant) -> Result<()> {
+        match self.tenant(tenant).await? {
+            Some(_) => Ok(()),
+            None => Err(unknown(tenant)),
+        }
+    }
+
     /// Writes a tenant's settings; the leader hears of it and records it.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use crate::commands::smi::Connection;
 use crate::completion;
 use crate::credentials::{credentials, logged_in};
 use crate::drop_in::{self, Devices, EnvVariable};
-use crate::exit::{Unreachable, UsageError};
+use crate::exit::{Unreachable, Unstarted, UsageError};
 use crate::local::{LocalCluster, LocalOptions, Scratch};
 use crate::output;
 use crate::process;
@@ -39,8 +39,8 @@ Examples:
 
 The program finds a libcuda.so.1 that sends its kernels, as PTX, to a worker of the cluster; it
 needs no GPU and no change. Where there is no cluster (`warploom up`, or broker.url), one is started
-and ends with the program. The exit code is the program's, or 128 and the signal that ended it.
--v prints what is set for the program.")]
+and ends with the program. The exit code is the program's, or 128 and the signal that ended it;
+127 if there is no such program, 126 if it cannot be executed. -v prints what is set for the program.")]
 pub struct RunArgs {
     /// The program's tenant; created if it does not exist and the credentials allow it
     #[arg(long, default_value = "default", env = "WARPLOOM_TENANT", add = completion::tenants())]
@@ -125,8 +125,10 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
         command.env(variable.name, &variable.value);
     }
     let started = command.spawn();
-    let mut child = started
-        .with_context(|| format!("E-RUN-PROGRAM: {} cannot be started", program.display()))?;
+    let mut child = started.map_err(|error| Unstarted {
+        program: program.display().to_string(),
+        error,
+    })?;
     let attended = attend(&mut child);
     let status = match &mut cluster {
         Some(cluster) => cluster.tended(attended, |line| output::note(line)).await?,

@@ -96,6 +96,9 @@ async fn list(args: &ListArgs, administrator: &Administrator, json: bool) -> Res
         worker: None,
     };
     let sessions = administrator.sessions(&filter).await?;
+    if let Some(tenant) = args.tenant.as_ref().filter(|_| sessions.is_empty()) {
+        administrator.known(tenant).await?;
+    }
     if json {
         return sessions.iter().try_for_each(print);
     }

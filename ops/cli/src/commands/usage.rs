@@ -70,6 +70,10 @@ pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<
     };
     let administrator = Administrator::of(settings).await?;
     let books = administrator.books(query).await?;
+    // One that was removed may have used something.
+    if let Some(tenant) = args.tenant.as_ref().filter(|_| books.rows.is_empty()) {
+        administrator.known(tenant).await?;
+    }
     let unsaid = administrator.unsaid(&books).await;
     if json {
         let memory = held_now(&administrator).await;

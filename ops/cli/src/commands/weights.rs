@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -20,11 +21,11 @@ use crate::admin::Administrator;
 use crate::calendar;
 use crate::commands::tenant::size;
 use crate::completion;
-use crate::exit::{Unreachable, UsageError};
+use crate::exit::{Misset, Unreachable};
 use crate::output;
 use crate::settings::Settings;
 use crate::table::{fitted, headed};
-use crate::weights::{FileTensor, tensors};
+use crate::weights::{FileTensor, WeightsFileError, tensors};
 
 /// `warploom weights`.
 #[derive(Debug, Subcommand)]
@@ -109,7 +110,7 @@ impl std::str::FromStr for Name {
 /// Runs a weights command.
 ///
 /// # Errors
-/// [`UsageError`] where nothing is kept under the name; [`Unreachable`] without a cluster; what is wrong
+/// [`crate::exit::UsageError`] where nothing is kept under the name; [`Unreachable`] without a cluster; what is wrong
 /// with a file.
 pub async fn weights(command: &WeightsCommand, settings: &Settings, json: bool) -> Result<()> {
     match command {
@@ -142,7 +143,13 @@ fn stored(error: WeightsError) -> anyhow::Error {
 fn read(files: &[PathBuf]) -> Result<Vec<FileTensor>> {
     let (mut all, mut names) = (Vec::new(), BTreeSet::new());
     for file in files {
-        for tensor in tensors(file)? {
+        let tensors = tensors(file).map_err(|error| match &error {
+            WeightsFileError::Io { error: io, .. } if io.kind() == ErrorKind::NotFound => {
+                Misset(error.to_string()).into()
+            }
+            _ => anyhow!(error),
+        });
+        for tensor in tensors? {
             if !names.insert(tensor.name.clone()) {
                 bail!(
                     "E-WEIGHTS-FILE: {} has tensor {} again",
@@ -291,11 +298,7 @@ async fn add(args: &AddArgs, settings: &Settings, json: bool) -> Result<()> {
 /// Tenants that there are: one that was misspelt would never be answered.
 async fn known(administrator: &Administrator, tenants: &[Tenant]) -> Result<()> {
     for tenant in tenants {
-        if administrator.tenant(tenant).await?.is_none() {
-            bail!(UsageError(format!(
-                "there is no tenant {tenant}: `warploom tenant list` names them"
-            )));
-        }
+        administrator.known(tenant).await?;
     }
     Ok(())
 }

@@ -30,6 +30,7 @@ pub use row::{PositionRow, rows};
 pub use stream::{of_cluster, stream_blocks};
 
 use crate::admin::Administrator;
+use crate::exit::named;
 use crate::settings::Settings;
 
 /// Where an order is read from.
@@ -64,8 +65,11 @@ impl Source {
         if path.is_dir() {
             return read_archive(path).map(Self::Record);
         }
-        let bytes = std::fs::read(path)
-            .with_context(|| format!("E-RECORD-FILE: cannot read {}", path.display()))?;
+        let shown = path.display();
+        let bytes = named(
+            std::fs::read(path),
+            format_args!("E-RECORD-FILE: cannot read {shown}"),
+        )?;
         let source = if file::is_record(&bytes) {
             read(&bytes).map(Self::Record)
         } else {

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use bus_schemas::{Tenant, TenantSettings};
 use serde::Deserialize;
 
-use warploom_cli::exit::UsageError;
+use warploom_cli::exit::{UsageError, named};
 
 /// One tenant of a demo.
 #[derive(Debug, Clone)]
@@ -77,8 +77,10 @@ pub fn standard() -> Vec<TenantPlan> {
 /// [`Usage`] when it is not what docs/howto/demo.md says.
 pub(super) fn read(path: &Path) -> Result<Vec<TenantPlan>> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("E-DEMO-TENANTS: reading {shown}"))?;
+    let text = named(
+        std::fs::read_to_string(path),
+        format_args!("E-DEMO-TENANTS: reading {shown}"),
+    )?;
     let file: File = toml::from_str(&text)
         .map_err(|error| UsageError(format!("{shown} is no tenants file: {error}")))?;
     let mut plans = Vec::new();

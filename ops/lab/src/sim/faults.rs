@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sim_faults::coverage::{Coverage, FAULTS, Part};
 use sim_faults::{Campaign, CampaignOutcome, Failed, Options, Script, Totals, Tracing, Troubles};
 
+use warploom_cli::exit::named;
 use warploom_cli::output::{line, note};
 
 /// Failing runs after which no more are played.
@@ -125,9 +126,9 @@ fn bar() -> ProgressBar {
 }
 
 fn script(path: &Path, trace: bool, json: bool) -> Result<()> {
-    let named = || format!("E-FAULTS-SCRIPT: {}", path.display());
-    let text = std::fs::read_to_string(path).with_context(named)?;
-    let script = Script::read(&text).with_context(named)?;
+    let what = || format!("E-FAULTS-SCRIPT: {}", path.display());
+    let text = named(std::fs::read_to_string(path), what())?;
+    let script = Script::read(&text).with_context(what)?;
     let options = Options {
         troubles: None,
         tracing: if trace {
