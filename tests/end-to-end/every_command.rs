@@ -194,6 +194,58 @@ async fn a_tenant_that_there_is_not_is_the_same_error_everywhere() {
 }
 
 #[test]
+fn no_size_is_too_large_to_be_answered() {
+    let place = Place::new();
+    let most = u64::MAX.to_string();
+    for (line, code) in [
+        ("submit kernel.ptx saxpy --arg f32*400000000000=1", 2),
+        ("submit kernel.ptx saxpy --arg f64*MOST=1", 2),
+        ("submit kernel.ptx saxpy --arg f64*MOST:kernel.ptx", 2),
+        ("submit kernel.ptx saxpy --grid MOST", 2),
+        ("submit kernel.ptx saxpy --shared MOST", 2),
+        ("submit kernel.ptx saxpy --devices MOST", 2),
+        ("submit kernel.ptx saxpy --repeat MOST", 2),
+        ("submit kernel.ptx saxpy --out MOST", 2),
+        ("run --devices MOST -- true", 2),
+        ("up --workers MOST", 2),
+        ("up --leaders MOST", 2),
+        ("up --brokers MOST", 2),
+        ("up --set up.controllers=MOST", 2),
+        ("up --set broker.port=MOST", 2),
+        ("up --set up.metrics=MOST", 2),
+        ("demo --workers MOST", 2),
+        ("demo --leaders MOST", 2),
+        ("demo --seconds MOST", 2),
+        ("demo --kills MOST", 2),
+        ("chaos --seconds MOST", 2),
+        ("chaos --kills MOST", 2),
+        ("worker --device cpu --set worker.threads=MOST", 2),
+        ("worker --device cpu --set worker.capacity=MOST", 3),
+        ("worker --device cpu --set worker.overcommit=MOST", 2),
+        ("worker --device cpu --set worker.chunk_memory=MOST", 3),
+        ("worker --device cpu --set worker.watchdog=MOSTd", 2),
+        ("leader --set leader.expiry=MOSTms", 3),
+        ("status --set command.deadline=MOSTms", 3),
+        ("usage --since MOSTd", 3),
+        ("tenant set a --outstanding MOST", 3),
+        ("tenant set a --quota MOST", 3),
+        ("tenant set a --weight MOST", 2),
+        ("order show --limit MOST", 3),
+        ("top --every MOST", 2),
+    ] {
+        let line = format!("--set broker.url=nats://127.0.0.1:1 {line}");
+        let line = line.replace("MOST", &most);
+        let output = place.run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{line}: {}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
 fn a_login_in_the_brokers_url_is_never_printed() {
     let place = Place::new();
     for url in ["nats://u:hunter2@127.0.0.1:1", "nats://u:hunter2@no host:x"] {

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 pub use bus::parse_duration;
 use bus_schemas::{BrokerUrl, without_logins};
 
+use crate::exit::Misset;
 use crate::nearest::meant;
 
 /// A setting that exists.
@@ -277,7 +278,7 @@ impl Settings {
         let text = self.text(key);
         text.parse()
             .ok()
-            .with_context(|| self.complaint(key, "is not a number that fits"))
+            .with_context(|| self.wrong(key, "is not a number that fits"))
     }
 
     /// A setting as bytes: `1048576`, `64MiB`, `8GiB`; `None` if empty.
@@ -285,7 +286,7 @@ impl Settings {
     /// # Errors
     /// When it is none.
     pub fn bytes(&self, key: &str) -> Result<Option<u64>> {
-        let parse = |text| parse_bytes(text).with_context(|| self.complaint(key, "is no size"));
+        let parse = |text| parse_bytes(text).with_context(|| self.wrong(key, "is no size"));
         self.given(key).map(parse).transpose()
     }
 
@@ -294,7 +295,11 @@ impl Settings {
     /// # Errors
     /// When it is none.
     pub fn duration(&self, key: &str) -> Result<Duration> {
-        parse_duration(self.text(key)).with_context(|| self.complaint(key, "is no duration"))
+        parse_duration(self.text(key)).with_context(|| self.wrong(key, "is no duration"))
+    }
+
+    fn wrong(&self, key: &str, why: &str) -> Misset {
+        Misset(self.complaint(key, why))
     }
 
     fn complaint(&self, key: &str, why: &str) -> String {

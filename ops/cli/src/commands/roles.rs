@@ -106,6 +106,8 @@ pub fn leader(args: &LeaderArgs, settings: &Settings) -> Result<()> {
 
 /// Percent that memory may be overcommitted by at most.
 const MOST_OVERCOMMIT: u32 = 10_000;
+/// Threads of a CPU device at most.
+const MOST_THREADS: usize = 4_096;
 
 /// Runs the worker of one device.
 ///
@@ -150,11 +152,17 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     worker.evidence = args.evidence.clone();
     worker.telemetry = telemetry(Role::Worker, settings)?;
     let _metrics = metrics("worker.metrics", settings, &worker.telemetry)?;
+    let threads = settings.number("worker.threads")?;
+    if threads > MOST_THREADS {
+        bail!(UsageError(format!(
+            "E-CONFIG-VALUE: worker.threads is {MOST_THREADS} at most, not {threads}"
+        )));
+    }
     let device = DeviceSettings {
         choice: chosen(args.device.as_deref(), settings, "worker.device")?,
         capacity: settings.bytes("worker.capacity")?,
         reserve: settings.bytes("worker.reserve")?,
-        threads: settings.number("worker.threads")?,
+        threads,
         watchdog: settings.duration("worker.watchdog")?,
         engine: chosen(args.engine.as_deref(), settings, "worker.engine")?,
         model: chosen(None, settings, "worker.model")?,

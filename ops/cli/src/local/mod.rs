@@ -31,12 +31,15 @@ use restarts::Restarts;
 
 use crate::admin::Administrator;
 use crate::evidence::EvidenceKey;
+use crate::exit::UsageError;
 use crate::profiles::ProfileVersion;
 use crate::settings::Settings;
 use crate::state_dir::Lock;
 
 /// How long the broker of a cluster that was killed may take to end.
 const ORPHANED: Duration = Duration::from_secs(20);
+/// The most processes of one role.
+const MOST_ROLES: usize = 256;
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -114,6 +117,22 @@ impl LocalOptions {
         })
     }
 
+    /// Refuses more processes than one machine has any use for.
+    fn check_roles(&self) -> Result<(), UsageError> {
+        for (what, count) in [
+            ("leaders", self.leaders),
+            ("workers", self.workers),
+            ("controllers", self.controllers),
+        ] {
+            if count > MOST_ROLES {
+                return Err(UsageError(format!(
+                    "{count} {what}: a cluster on one machine has {MOST_ROLES} at most"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Hands on what is set for roles, programs and the broker's binary. What is not its to say, such as a
     /// number that each worker has of its own, stays.
     pub fn configure(&mut self, settings: &Settings) {
@@ -160,6 +179,7 @@ impl LocalCluster {
     /// When a process does not start, dies again and again, or the cluster is not ready within
     /// [`LocalOptions::deadline`].
     pub async fn start(options: LocalOptions) -> Result<Self> {
+        options.check_roles()?;
         options.check_metrics()?;
         broker::private_dir(&options.state_dir)?;
         let lock = Lock::take(&options.state_dir)?;

@@ -19,7 +19,7 @@ pub struct DemoArgs {
     #[arg(long, default_value_t = 1)]
     pub kills: usize,
     /// Seconds the tenants run
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub seconds: u64,
     /// Leader candidates
     #[arg(long, default_value_t = 3)]

@@ -79,6 +79,12 @@ fn check(args: &DemoArgs) -> Result<()> {
             "the demo needs a leader and a worker at least".into()
         ));
     }
+    if kills as u64 > args.seconds {
+        bail!(exit::UsageError(format!(
+            "--kills {kills} in {} seconds: one a second at most",
+            args.seconds
+        )));
+    }
     if kills > 0 && leaders < 2 {
         bail!(exit::UsageError(format!(
             "--kills {kills} needs --leaders 2 at least, for another to take over; or --kills 0"

@@ -5,7 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use crate::commands::tenant::size;
 use crate::exit::UsageError;
+
+/// What the buffers of one kernel may take.
+const MOST: u64 = 8 << 30;
 
 /// Type of a scalar or of a buffer's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,10 +100,32 @@ impl Element {
 }
 
 impl Argument {
+    /// Parses the arguments of one kernel.
+    ///
+    /// # Errors
+    /// [`UsageError`] when one is none, or all together take more than [`MOST`].
+    pub(super) fn all(texts: &[String]) -> Result<Vec<Self>> {
+        let (mut all, mut taken) = (Vec::new(), 0);
+        for text in texts {
+            let argument = Self::parse(text)?;
+            if let Self::Buffer(_, bytes) = &argument {
+                taken += bytes.len() as u64;
+            }
+            if taken > MOST {
+                bail!(UsageError(format!(
+                    "--arg {text}: buffers take {} together at most",
+                    size(MOST)
+                )));
+            }
+            all.push(argument);
+        }
+        Ok(all)
+    }
+
     /// Parses `f32:2.5`, `f32*8=1.5`, `f32*8:FILE` or `f32[1,2,3]`.
     ///
     /// # Errors
-    /// [`Usage`] when it is none of these.
+    /// [`UsageError`] when it is none of these, or a buffer takes more than [`MOST`].
     pub(super) fn parse(text: &str) -> Result<Self> {
         let end = text.find([':', '*', '[']).unwrap_or(text.len());
         let (kind, rest) = text.split_at(end);
@@ -119,9 +145,20 @@ impl Argument {
         let rest = rest.strip_prefix('*').with_context(complain)?;
         let at = rest.find(['=', ':']).with_context(complain)?;
         let count: usize = rest[..at].parse().ok().with_context(complain)?;
+        let bytes = count.checked_mul(element.bytes());
+        let bytes = bytes
+            .filter(|bytes| *bytes as u64 <= MOST)
+            .with_context(|| {
+                let most = size(MOST);
+                UsageError(format!(
+                    "--arg {text}: {count} elements are too many: a buffer takes {most} at most"
+                ))
+            })?;
         let fill = &rest[at + 1..];
         let contents = match &rest[at..=at] {
-            "=" => value(fill)?.repeat(count),
+            "=" => filled(&value(fill)?, bytes).with_context(|| {
+                UsageError(format!("--arg {text}: this machine has no memory for it"))
+            })?,
             _ => read(element, count, Path::new(fill))?,
         };
         Ok(Self::Buffer(element, contents))
@@ -137,9 +174,22 @@ impl Argument {
     }
 }
 
+/// So many bytes of a value over and over; none where there is no memory for them.
+fn filled(value: &[u8], bytes: usize) -> Option<Vec<u8>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(bytes).ok()?;
+    all.extend(value.iter().copied().cycle().take(bytes));
+    Some(all)
+}
+
 fn read(element: Element, count: usize, path: &Path) -> Result<Vec<u8>> {
     let shown = path.display();
-    let bytes = std::fs::read(path).with_context(|| UsageError(format!("cannot read {shown}")))?;
+    let wrong = || UsageError(format!("cannot read {shown}"));
+    let length = std::fs::metadata(path).with_context(wrong)?.len();
+    if length > MOST {
+        bail!(UsageError(format!("{shown} has more than {}", size(MOST))));
+    }
+    let bytes = std::fs::read(path).with_context(wrong)?;
     let contents = if path.extension().is_some_and(|extension| extension == "txt") {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let words = text
@@ -210,6 +260,22 @@ mod tests {
             let error = Argument::parse(bad).unwrap_err();
             assert_eq!(crate::exit::code(&error), crate::exit::USAGE, "{bad}");
         }
+    }
+
+    #[test]
+    fn no_buffer_is_larger_than_all_may_be() {
+        for text in [
+            "f32*400000000000=1",
+            "f64*18446744073709551615=1",
+            "u8*8589934593=1",
+            "i64*2305843009213693953:nowhere",
+        ] {
+            let error = Argument::parse(text).unwrap_err();
+            assert_eq!(crate::exit::code(&error), crate::exit::USAGE, "{text}");
+            assert!(error.to_string().contains("8.0 GiB at most"), "{error}");
+        }
+        assert_eq!(filled(&[1, 2], 6), Some(vec![1, 2, 1, 2, 1, 2]));
+        assert_eq!(filled(&[1], isize::MAX as usize), None);
     }
 
     #[test]

@@ -40,8 +40,7 @@ impl Output {
 /// # Errors
 /// [`Usage`] for arguments that make no sense; the device's error otherwise.
 pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> {
-    let arguments: Result<Vec<_>> = args.args.iter().map(|text| Argument::parse(text)).collect();
-    let arguments = arguments?;
+    let arguments = Argument::all(&args.args)?;
     let outputs = outputs(args, &arguments)?;
     let image = std::fs::read(&args.ptx)
         .with_context(|| UsageError(format!("cannot read {}", args.ptx.display())))?;
