@@ -222,6 +222,19 @@ fn settings_of_before_limits_have_none_until_defaults_are_given() {
 }
 
 #[test]
+fn settings_name_how_tenants_are_made_only_where_it_is_set() {
+    let mut status = sample::status();
+    let named = |status: &Status| String::from_utf8_lossy(&encode(status)).contains("create_only");
+    assert!(!named(&status));
+    status.settings = Some(ClusterSettings {
+        tenant_create_only: true,
+        ..ClusterSettings::default()
+    });
+    assert!(named(&status));
+    assert_eq!(decode(&encode(&status)), Ok(status));
+}
+
+#[test]
 fn a_tenant_is_suspended_only_where_it_is_said() {
     let mut status = sample::status();
     assert!(!String::from_utf8_lossy(&encode(&status)).contains("suspended"));

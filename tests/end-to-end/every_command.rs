@@ -166,13 +166,30 @@ fn every_command_ends_by_one_rule() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_that_there_is_not_is_the_same_error_everywhere() {
+async fn a_tenant_that_there_is_not_is_made_by_one_rule_or_the_same_error_everywhere() {
     let loaded = LoadedCluster::idle(1, 1, &[], &[]).await;
-    let credentials = loaded.demo.cluster.credentials();
-    let credentials = format!("broker.credentials={}", credentials.display());
+    let folder = &loaded.demo.cluster.options().state_dir;
+    let folder = format!("cluster.state_dir={}", folder.display());
     let place = Place::new();
-    std::fs::write(place.0.path().join("weights.safetensors"), "none").expect("written");
+    // Until that is forbidden, what starts a program makes its tenant, and says so once.
+    let saxpy = "submit --tenant fresh kernel.ptx saxpy --block 4 --arg u32:4 --arg f32:2 --arg f32*4=1 --arg f32*4=10";
+    let programs = [saxpy, saxpy, "run --tenant other -- true"];
+    for (line, makes) in programs.into_iter().zip([true, false, true]) {
+        let words = ["--set", &folder].into_iter().chain(line.split(' '));
+        let output = place.run_patiently(&words.collect::<Vec<_>>());
+        let said = said(&output);
+        assert!(output.status.success(), "{line}: {said}");
+        assert_eq!(
+            said.contains("was not there: it is made"),
+            makes,
+            "{line}: {said}"
+        );
+    }
+    let set = ["--set", &folder, "cluster", "set", "tenant.create_only=on"];
+    let set = place.run_patiently(&set);
+    assert!(set.status.success(), "{}", said(&set));
     for line in [
+        "run --tenant nobody -- true",
         "submit --tenant nobody kernel.ptx saxpy",
         "env --tenant nobody",
         "smi --tenant nobody",
@@ -185,7 +202,7 @@ async fn a_tenant_that_there_is_not_is_the_same_error_everywhere() {
         "usage --tenant nobody",
     ] {
         let words: Vec<_> = line.split(' ').collect();
-        let words: Vec<_> = ["--set", &credentials].into_iter().chain(words).collect();
+        let words: Vec<_> = ["--set", &folder].into_iter().chain(words).collect();
         let output = place.run_patiently(&words);
         let said = said(&output);
         assert_eq!(output.status.code(), Some(2), "{line}: {said}");

@@ -166,6 +166,9 @@ pub struct ClusterSettings {
     /// What such a tenant's sessions may have staged on one worker, bytes; 0 likewise.
     #[serde(default)]
     pub tenant_staged: u64,
+    /// Whether tenants are made by `tenant create` alone, and not by the way by what starts programs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tenant_create_only: bool,
 }
 
 impl ClusterSettings {
@@ -211,6 +214,7 @@ impl Default for ClusterSettings {
             tenant_addresses: (ADDRESS_LAST - ADDRESS_FIRST) / 8,
             tenant_modules: 4 << 30,
             tenant_staged: TRANSFER_BYTES,
+            tenant_create_only: false,
         }
     }
 }

@@ -78,6 +78,8 @@ settings! {
         "what the module images take on one worker that the sessions of a tenant have for which `tenant set --modules` says nothing else";
     "tenant.staged" = "tenant_staged", Kind::Bytes(16 << 20, 1 << 40),
         "bytes of large copies and images sent to one worker and not used yet, of the sessions of a tenant for which `tenant set --staged` says nothing else";
+    "tenant.create_only" = "tenant_create_only", Kind::Switch,
+        "whether `tenant create` alone makes tenants: `run` and `submit` then refuse one that there is not";
 }
 
 /// The field that needs servers.
@@ -149,6 +151,9 @@ mod tests {
             let text = setting.show(value);
             assert_eq!(setting.parse(&text).unwrap(), *value, "{field}={text}");
         }
+        // A field that is not written has its default.
+        let create_only = ClusterSetting::named("tenant.create_only").unwrap();
+        assert_eq!(create_only.show(&defaults[create_only.field]), "off");
         check(&ClusterSettings::default()).unwrap();
     }
 
@@ -159,6 +164,7 @@ mod tests {
             ("window", "1us", "10us"),
             ("quantum", "20s", "10s"),
             ("learn", "maybe", "on or off"),
+            ("tenant.create_only", "1", "on or off"),
             ("slo-wait", "15ms", "10ms"),
             ("floors", "10", "five"),
             ("record.max_bytes", "1MiB", "4MiB"),

@@ -86,7 +86,18 @@ fn nobody(why: &str) -> anyhow::Error {
 /// # Errors
 /// When there is no cluster or no login for the tenant.
 pub fn client_settings(settings: &Settings, tenant: &str) -> Result<ClientSettings> {
-    let credentials = credentials(settings)?;
+    client_settings_of(&credentials(settings)?, settings, tenant)
+}
+
+/// The same with credentials that are known.
+///
+/// # Errors
+/// When they have no login for the tenant.
+pub fn client_settings_of(
+    credentials: &Credentials,
+    settings: &Settings,
+    tenant: &str,
+) -> Result<ClientSettings> {
     let mut joined = ClientSettings::new(&credentials.url, &credentials.cluster, tenant);
     joined.telemetry = telemetry(Role::Client, settings)?;
     joined.deadline = settings.duration("client.deadline")?;

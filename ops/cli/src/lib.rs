@@ -21,6 +21,7 @@ pub mod output;
 pub mod process;
 pub mod profiles;
 pub mod record;
+mod runtime;
 pub mod settings;
 pub mod state_dir;
 pub mod table;

@@ -120,7 +120,11 @@ impl Kind {
             (Self::Bytes(..), Value::Number(_)) => show_bytes(number()),
             (Self::Age(..), Value::Number(_)) => show_age(number()),
             (Self::Copies, Value::Number(_)) if number() == 0 => "auto".into(),
-            (Self::Switch, Value::Bool(on)) => if *on { "on" } else { "off" }.to_owned(),
+            // Where it is off, it may not be written.
+            (Self::Switch, value) => match value.as_bool() {
+                Some(true) => "on".into(),
+                _ => "off".into(),
+            },
             (Self::Floors, Value::Array(floors)) if floors.iter().all(|floor| floor == 0) => {
                 "none".into()
             }

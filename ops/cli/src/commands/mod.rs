@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod cluster;
 pub mod config;
+mod made_tenant;
 pub mod order;
 pub mod profile;
 pub mod replay;
@@ -19,13 +20,13 @@ pub mod weights;
 pub mod why;
 pub mod worker;
 
-use std::future::Future;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
 
 use crate::global::Global;
+pub use crate::runtime::block_on;
 use roles::WorkerArgs;
 
 /// The commands.
@@ -111,18 +112,4 @@ pub fn run(command: &Command, global: &Global) -> Result<ExitCode> {
         Command::Order(command) => block_on(order::order(command, settings, json)),
     };
     done.map(|()| ExitCode::SUCCESS)
-}
-
-/// Runs a command on a runtime of this thread.
-///
-/// # Errors
-/// As the command's own, and where no runtime can be made.
-pub fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let done = runtime.block_on(command);
-    // A command that was told to stop does not wait for threads that still compute or read.
-    runtime.shutdown_background();
-    done
 }

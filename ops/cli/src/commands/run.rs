@@ -10,13 +10,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use broker::{Broker, Credentials};
+use broker::Credentials;
 use bus_schemas::subject::ToLeader;
 use bus_schemas::{
     CloseReason, CloseRequest, SessionId, Tenant, TenantSettings, WIRE_VERSION, encode,
 };
 
-use crate::admin::Administrator;
+use crate::commands::made_tenant::prepare;
 use crate::commands::smi::Connection;
 use crate::completion;
 use crate::credentials::{credentials, logged_in};
@@ -42,7 +42,7 @@ needs no GPU and no change. Where there is no cluster (`warploom up`, or broker.
 and ends with the program. The exit code is the program's, or 128 and the signal that ended it;
 127 if there is no such program, 126 if it cannot be executed. -v prints what is set for the program.")]
 pub struct RunArgs {
-    /// The program's tenant; created if it does not exist and the credentials allow it
+    /// The program's tenant; made if it is not there and the credentials and the cluster allow it
     #[arg(long, default_value = "default", env = "WARPLOOM_TENANT", add = completion::tenants())]
     pub tenant: bus_schemas::Tenant,
     /// The tenant's priority from now on, 0 (highest) to 4
@@ -95,7 +95,7 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
     let scratch = Scratch::within(&runs)?;
     let prepared = async {
         let (cluster, mut credentials) = find_cluster(args, settings, &scratch).await?;
-        prepare_tenant(args, settings, &mut credentials).await?;
+        prepare(&args.tenant, args.priority, settings, &mut credentials).await?;
         Ok((cluster, credentials))
     };
     let (mut cluster, credentials) = process::unless_stopped(prepared).await?;
@@ -188,44 +188,6 @@ async fn find_cluster(
     let cluster = LocalCluster::start(options).await?;
     let credentials = Credentials::load(&cluster.credentials())?;
     Ok((Some(cluster), credentials))
-}
-
-/// Makes the tenant, and what the arguments say of it, where the credentials allow that.
-async fn prepare_tenant(
-    args: &RunArgs,
-    settings: &Settings,
-    credentials: &mut Credentials,
-) -> Result<()> {
-    let tenant = &args.tenant;
-    if credentials.cluster_user.is_none() && !credentials.tenants.is_empty() {
-        if args.priority.is_some() {
-            let why = "--priority needs an administrator's credentials; ask yours, or leave it out";
-            return Err(UsageError(why.into()).into());
-        }
-        return Ok(());
-    }
-    let administrator =
-        Administrator::patient(credentials, settings.duration("command.deadline")?).await?;
-    let found = administrator.tenant(tenant).await?;
-    let mut wanted = found.clone().unwrap_or_default();
-    wanted.priority = args.priority.unwrap_or(wanted.priority);
-    if found.as_ref() != Some(&wanted) {
-        administrator.set_tenant(tenant, &wanted).await?;
-        administrator
-            .tenant_applies(tenant, &wanted, administrator.patience())
-            .await?;
-    }
-    // A login is ours to give only where the broker is ours.
-    if credentials.tenant(tenant.as_str()).is_none()
-        && settings.given("broker.url").is_none()
-        && let Ok(mut broker) = Broker::attach(&state_dir(settings).join("broker"))
-    {
-        broker
-            .add_tenant(tenant.as_str())
-            .context("giving the tenant a login")?;
-        credentials.clone_from(broker.credentials());
-    }
-    Ok(())
 }
 
 /// Credentials that hold the tenant's login and no other.

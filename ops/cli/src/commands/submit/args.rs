@@ -23,7 +23,7 @@ pub struct SubmitArgs {
     /// Entry function
     #[arg(add = crate::completion::kernels())]
     pub entry: String,
-    /// Whose session it is
+    /// Whose session it is; made if it is not there and the credentials and the cluster allow it
     #[arg(long, default_value = "default", add = crate::completion::tenants())]
     pub tenant: bus_schemas::Tenant,
     /// Blocks: x[,y[,z]]

@@ -9,9 +9,11 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use client_agent::{Client, Session};
 
-use crate::credentials::client_settings;
+use crate::commands::made_tenant::prepare;
+use crate::credentials::{client_settings_of, credentials};
 use crate::exit::UsageError;
 use crate::output;
+use crate::runtime::block_on;
 use crate::settings::Settings;
 pub use args::SubmitArgs;
 use argument::{Argument, Element, pack};
@@ -44,8 +46,10 @@ pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> 
     let outputs = outputs(args, &arguments)?;
     let image = std::fs::read(&args.ptx)
         .with_context(|| UsageError(format!("cannot read {}", args.ptx.display())))?;
-    let client = Client::connect(client_settings(settings, args.tenant.as_str())?)
-        .map_err(|error| unreachable_or(error, settings))?;
+    let mut credentials = credentials(settings)?;
+    block_on(prepare(&args.tenant, None, settings, &mut credentials))?;
+    let joined = client_settings_of(&credentials, settings, args.tenant.as_str())?;
+    let client = Client::connect(joined).map_err(|error| unreachable_or(error, settings))?;
     if args.devices > 1 && outputs.iter().any(|output| output.file.is_some()) {
         bail!(UsageError(
             "the devices would all write --out's one file".into()

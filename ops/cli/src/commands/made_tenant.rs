@@ -1,0 +1,86 @@
+//! The tenant of a program that `run` or `submit` starts: found, or made where the cluster allows that.
+
+use anyhow::{Context, Result};
+use broker::{Broker, Credentials};
+use bus_schemas::Tenant;
+
+use crate::admin::Administrator;
+use crate::exit::UsageError;
+use crate::output;
+use crate::settings::Settings;
+use crate::state_dir::state_dir;
+
+/// Makes the tenant where it is not there, and a login for it where the broker is ours; sets its priority,
+/// where one is given. With a tenant's own credentials nothing is looked at.
+///
+/// # Errors
+/// [`UsageError`] where the tenant is not there and may not be made, or a priority is not theirs to set.
+pub(super) async fn prepare(
+    tenant: &Tenant,
+    priority: Option<u8>,
+    settings: &Settings,
+    credentials: &mut Credentials,
+) -> Result<()> {
+    let open = credentials.cluster_user.is_none();
+    if open && !credentials.tenants.is_empty() {
+        if priority.is_some() {
+            let why = "--priority needs an administrator's credentials; ask yours, or leave it out";
+            return Err(UsageError(why.into()).into());
+        }
+        return Ok(());
+    }
+    let patience = settings.duration("command.deadline")?;
+    let administrator = Administrator::patient(credentials, patience).await?;
+    let found = administrator.tenant(tenant).await?;
+    if found.is_none() {
+        may_be_made(tenant, &administrator).await?;
+    }
+    // Before it is made: one without a login is of no use.
+    if !open && credentials.tenant(tenant.as_str()).is_none() {
+        give_login(tenant, settings, credentials)?;
+    }
+    let mut wanted = found.clone().unwrap_or_default();
+    wanted.priority = priority.unwrap_or(wanted.priority);
+    if found.as_ref() != Some(&wanted) {
+        administrator.set_tenant(tenant, &wanted).await?;
+        administrator
+            .tenant_applies(tenant, &wanted, administrator.patience())
+            .await?;
+    }
+    if found.is_none() {
+        let priority = wanted.priority;
+        output::note(format_args!(
+            "tenant {tenant} was not there: it is made, with priority {priority} and no quota \
+             (`warploom tenant set {tenant}` changes that)"
+        ));
+    }
+    Ok(())
+}
+
+async fn may_be_made(tenant: &Tenant, administrator: &Administrator) -> Result<()> {
+    if !administrator.chosen().await?.settings()?.tenant_create_only {
+        return Ok(());
+    }
+    let why = format!(
+        "there is no tenant {tenant}, and `tenant.create_only` has none made by the way: \
+         `warploom tenant create {tenant}` makes it"
+    );
+    Err(UsageError(why).into())
+}
+
+/// A login is ours to give only where the broker is ours.
+fn give_login(tenant: &Tenant, settings: &Settings, credentials: &mut Credentials) -> Result<()> {
+    let ours = match settings.given("broker.url") {
+        Some(_) => None,
+        None => Broker::attach(&state_dir(settings).join("broker")).ok(),
+    };
+    let mut broker = ours.with_context(|| {
+        UsageError(format!(
+            "no login of tenant {tenant}; make it with `warploom tenant create {tenant}`"
+        ))
+    })?;
+    let added = broker.add_tenant(tenant.as_str());
+    added.context("giving the tenant a login")?;
+    credentials.clone_from(broker.credentials());
+    Ok(())
+}
