@@ -208,6 +208,19 @@ async fn a_tenant_that_there_is_not_is_made_by_one_rule_or_the_same_error_everyw
         assert_eq!(output.status.code(), Some(2), "{line}: {said}");
         assert!(said.contains("tenant"), "{line}: {said}");
     }
+    let worker = |words: &[&str]| {
+        let drain = ["--set", &folder, "worker", "drain", "0"];
+        place.run_patiently(&[&drain[..], words].concat())
+    };
+    let left = worker(&["--wait"]);
+    assert!(left.status.success(), "{}", said(&left));
+    let back = worker(&["--undo"]);
+    assert_eq!(back.status.code(), Some(2), "{}", said(&back));
+    assert!(
+        said(&back).contains("`warploom worker --gpu 0` starts one"),
+        "{}",
+        said(&back)
+    );
 }
 
 #[test]

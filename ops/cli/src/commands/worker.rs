@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use bus_schemas::{GpuId, Incarnation, Status, WorkerStatus};
+use bus_schemas::{GpuId, Incarnation, WorkerStatus};
 use clap::{Args, Subcommand};
 
 use crate::admin::Administrator;
@@ -76,19 +76,22 @@ impl FromStr for Which {
 }
 
 impl Which {
-    /// The worker in a status.
-    fn find(self, status: &Status) -> Result<&WorkerStatus> {
+    /// The worker among those of a status.
+    fn find(self, workers: &[WorkerStatus]) -> Result<&WorkerStatus> {
         let is = |worker: &&WorkerStatus| match self {
             Self::Gpu(gpu) => worker.gpu == gpu,
             Self::Incarnation(incarnation) => worker.incarnation == incarnation,
         };
-        let live = status.workers.iter().filter(|worker| !worker.lost);
+        let live = workers.iter().filter(|worker| !worker.lost);
         let found: Vec<_> = live.filter(is).collect();
         match found[..] {
             [worker] => Ok(worker),
             [] => bail!(UsageError(format!(
                 "there is no such worker; there are {}",
-                ids(status.workers.iter())
+                match workers.iter().all(|worker| worker.lost) {
+                    true => format!("none: {}", starts(self)),
+                    false => ids(workers.iter().filter(|worker| !worker.lost)),
+                }
             ))),
             _ => bail!(UsageError(format!(
                 "several workers have that gpu; name one by its id: {}",
@@ -101,10 +104,28 @@ impl Which {
 fn ids<'w>(workers: impl Iterator<Item = &'w WorkerStatus>) -> String {
     let named = workers.map(|worker| format!("{} (gpu {})", worker.incarnation, worker.gpu));
     let named: Vec<_> = named.collect();
-    match named.is_empty() {
-        true => "none".into(),
-        false => named.join(", "),
+    named.join(", ")
+}
+
+/// What starts another worker.
+fn starts(like: Which) -> String {
+    match like {
+        Which::Gpu(gpu) => format!("`warploom worker --gpu {gpu}` starts one"),
+        Which::Incarnation(_) => "`warploom worker --gpu N` starts one".into(),
     }
+}
+
+/// Refuses to say that a worker stays which is on its way: what has left its leader is not called back.
+fn may_stay(worker: &WorkerStatus) -> Result<()> {
+    let (id, gpu) = (worker.incarnation, worker.gpu);
+    if worker.draining {
+        bail!(
+            "E-WORKER-LEAVES: worker {id} (gpu {gpu}) had no sessions and leaves already, which cannot be \
+             undone: {}",
+            starts(Which::Gpu(gpu))
+        );
+    }
+    Ok(())
 }
 
 /// Runs a worker command.
@@ -129,10 +150,21 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
 
 async fn drain(args: &DrainArgs, administrator: &Administrator, json: bool) -> Result<()> {
     let before = administrator.status(administrator.patience()).await?;
-    let incarnation = args.worker.find(&before)?.incarnation;
+    let found = args.worker.find(&before.workers)?;
+    let (incarnation, gpu) = (found.incarnation, found.gpu);
     let after = administrator.drain(incarnation, !args.undo).await?;
-    let named = Which::Incarnation(incarnation).find(&after);
-    let worker = named.with_context(|| UsageError("the worker has left meanwhile".into()))?;
+    let mut workers = after.workers.iter().filter(|worker| !worker.lost);
+    let worker = workers.find(|worker| worker.incarnation == incarnation);
+    let worker = worker.with_context(|| match args.undo {
+        true => format!(
+            "E-WORKER-LEAVES: the worker has left meanwhile: {}",
+            starts(Which::Gpu(gpu))
+        ),
+        false => UsageError("the worker has left meanwhile".into()).to_string(),
+    })?;
+    if args.undo {
+        may_stay(worker)?;
+    }
     tell(worker, json)?;
     if args.wait {
         left(incarnation, worker.sessions, administrator).await?;
@@ -185,7 +217,41 @@ async fn left(worker: Incarnation, mut known: u64, administrator: &Administrator
 
 #[cfg(test)]
 mod tests {
+    use bus_schemas::Chain;
+
     use super::*;
+
+    fn worker(gpu: GpuId, draining: bool, lost: bool) -> WorkerStatus {
+        WorkerStatus {
+            gpu,
+            incarnation: Incarnation(u64::from(gpu) + 1),
+            draining,
+            lost,
+            device: String::new(),
+            sessions: 0,
+            granted: 0,
+            accepted: 0,
+            chain: Chain::default(),
+            outstanding_ns: 0,
+        }
+    }
+
+    #[test]
+    fn who_wants_a_worker_back_that_leaves_hears_what_starts_one() {
+        may_stay(&worker(3, false, false)).unwrap();
+        let error = may_stay(&worker(3, true, false)).unwrap_err().to_string();
+        assert!(error.contains("`warploom worker --gpu 3`"), "{error}");
+        for gone in [vec![], vec![worker(3, true, true)]] {
+            let error = Which::Gpu(3).find(&gone).unwrap_err().to_string();
+            assert!(error.contains("`warploom worker --gpu 3`"), "{error}");
+        }
+        let other = [worker(0, false, false), worker(3, true, true)];
+        let error = Which::Gpu(3).find(&other).unwrap_err().to_string();
+        assert!(
+            error.ends_with("there are 0000000000000001 (gpu 0)"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn a_worker_is_named_by_gpu_or_id() {
