@@ -1,7 +1,8 @@
 //! What holds of every command: the table has one line for each page of the manual.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 
 use test_cluster::TempDir;
 
@@ -208,6 +209,7 @@ async fn a_tenant_that_there_is_not_is_made_by_one_rule_or_the_same_error_everyw
         assert_eq!(output.status.code(), Some(2), "{line}: {said}");
         assert!(said.contains("tenant"), "{line}: {said}");
     }
+    numbers(&place, &folder);
     let worker = |words: &[&str]| {
         let drain = ["--set", &folder, "worker", "drain", "0"];
         place.run_patiently(&[&drain[..], words].concat())
@@ -220,6 +222,24 @@ async fn a_tenant_that_there_is_not_is_made_by_one_rule_or_the_same_error_everyw
         said(&back).contains("`warploom worker --gpu 0` starts one"),
         "{}",
         said(&back)
+    );
+}
+
+/// A second worker gets the next free number, and says so; a number that was given and is taken is refused.
+fn numbers(place: &Place, folder: &str) {
+    let worker = ["--set", folder, "worker", "--device", "cpu"];
+    let taken = place.run_patiently(&[&worker[..], &["--gpu", "0"]].concat());
+    assert_eq!(taken.status.code(), Some(1), "{}", said(&taken));
+    assert!(said(&taken).contains("E-WORKER-NUMBER"), "{}", said(&taken));
+    let mut second = place.command(&worker);
+    let mut second = second.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(second.stderr.take().expect("a pipe")).lines();
+    let told = lines.next().expect("a line").expect("text");
+    second.kill().expect("it runs");
+    second.wait().expect("it is a child");
+    assert!(
+        told.starts_with("gpu 0 has a worker: this one is gpu 1"),
+        "{told}"
     );
 }
 

@@ -270,6 +270,14 @@ impl Settings {
         Some(self.text(key)).filter(|text| !text.is_empty())
     }
 
+    /// Whether anybody said anything of a setting.
+    #[must_use]
+    pub fn is_set(&self, key: &str) -> bool {
+        self.values
+            .get(key)
+            .is_some_and(|(_, source)| *source != Source::Default)
+    }
+
     /// A setting as a number.
     ///
     /// # Errors

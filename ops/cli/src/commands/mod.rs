@@ -19,6 +19,7 @@ pub mod usage;
 pub mod weights;
 pub mod why;
 pub mod worker;
+mod worker_number;
 
 use std::process::ExitCode;
 

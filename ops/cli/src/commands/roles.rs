@@ -6,16 +6,19 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
-use bus_schemas::Tenant;
+use broker::Credentials;
+use bus_schemas::{GpuId, Tenant};
 use clap::Args;
 use gpu_worker::{DeclaredLost, DeviceLost, DeviceSettings, SwapSettings, WorkerSettings};
 use scheduler_leader::{Events, LeaderSettings};
 use telemetry::Role;
 
+use crate::commands::worker_number::{Wanted, choose};
 use crate::completion;
 use crate::credentials::credentials;
 use crate::exit::UsageError;
 use crate::process::{follow_parent, has_parent, stop_signal};
+use crate::runtime::block_on;
 use crate::settings::Settings;
 use crate::telemetry::{logs, metrics, telemetry};
 
@@ -119,7 +122,7 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     logs(settings)?;
     let credentials = credentials(settings)?;
     let cluster: Tenant = credentials.cluster.parse().context("the cluster's name")?;
-    let gpu = args.gpu.map_or_else(|| settings.number("worker.gpu"), Ok)?;
+    let gpu = gpu(args, settings, &credentials)?;
     let mut worker = WorkerSettings::new(&credentials.url, cluster, gpu);
     let login = |login: broker::Login| (login.user, login.password);
     worker.bus.login = credentials.cluster_user.map(login);
@@ -182,6 +185,19 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
         }
         ended => ended,
     }
+}
+
+/// The number of its device. A parent gives each of its workers one of its own.
+fn gpu(args: &WorkerArgs, settings: &Settings, credentials: &Credentials) -> Result<GpuId> {
+    let asked = args.gpu.map_or_else(|| settings.number("worker.gpu"), Ok)?;
+    if has_parent() {
+        return Ok(asked);
+    }
+    let wanted = match args.gpu.is_some() || settings.is_set("worker.gpu") {
+        true => Wanted::Given(asked),
+        false => Wanted::Usual(asked),
+    };
+    block_on(choose(wanted, credentials))
 }
 
 /// Whether this worker is over and another may take its place.

@@ -87,11 +87,9 @@ impl Which {
         match found[..] {
             [worker] => Ok(worker),
             [] => bail!(UsageError(format!(
-                "there is no such worker; there are {}",
-                match workers.iter().all(|worker| worker.lost) {
-                    true => format!("none: {}", starts(self)),
-                    false => ids(workers.iter().filter(|worker| !worker.lost)),
-                }
+                "there is no such worker; there are {}; {}",
+                ids(workers.iter().filter(|worker| !worker.lost)),
+                starts(self)
             ))),
             _ => bail!(UsageError(format!(
                 "several workers have that gpu; name one by its id: {}",
@@ -104,7 +102,10 @@ impl Which {
 fn ids<'w>(workers: impl Iterator<Item = &'w WorkerStatus>) -> String {
     let named = workers.map(|worker| format!("{} (gpu {})", worker.incarnation, worker.gpu));
     let named: Vec<_> = named.collect();
-    named.join(", ")
+    match named.is_empty() {
+        true => "none".into(),
+        false => named.join(", "),
+    }
 }
 
 /// What starts another worker.
@@ -248,7 +249,7 @@ mod tests {
         let other = [worker(0, false, false), worker(3, true, true)];
         let error = Which::Gpu(3).find(&other).unwrap_err().to_string();
         assert!(
-            error.ends_with("there are 0000000000000001 (gpu 0)"),
+            error.contains("there are 0000000000000001 (gpu 0); `warploom"),
             "{error}"
         );
     }

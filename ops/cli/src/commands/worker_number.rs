@@ -1,0 +1,92 @@
+//! The number of a worker that is started by hand: no two live workers of a cluster have the same.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use broker::Credentials;
+use bus_schemas::{GpuId, Incarnation};
+
+use crate::admin::Administrator;
+use crate::output;
+
+/// How long broker and leader may take to say which workers there are.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A number that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// By a flag, the environment or the file.
+    Given(GpuId),
+    /// By nobody: the default.
+    Usual(GpuId),
+}
+
+/// The number that a worker gets beside those that live; of a number that was given and is taken, who has
+/// it.
+fn number(
+    wanted: Wanted,
+    live: &BTreeMap<GpuId, Incarnation>,
+) -> Result<GpuId, (GpuId, Incarnation)> {
+    match wanted {
+        Wanted::Given(gpu) => live.get(&gpu).map_or(Ok(gpu), |other| Err((gpu, *other))),
+        Wanted::Usual(gpu) => Ok((gpu..).find(|gpu| !live.contains_key(gpu)).unwrap_or(gpu)),
+    }
+}
+
+/// Chooses the number, and says where it is not the usual one. Workers count that answer themselves: one
+/// that died a moment ago does not stand in the way of its successor. Where no broker or leader answers,
+/// the worker has the number that was asked for.
+///
+/// # Errors
+/// `E-WORKER-NUMBER` where the number was given, and a live worker has it.
+pub(super) async fn choose(wanted: Wanted, credentials: &Credentials) -> Result<GpuId> {
+    let live = live(credentials).await.unwrap_or_default();
+    match (number(wanted, &live), wanted) {
+        (Ok(gpu), Wanted::Usual(usual)) if gpu != usual => {
+            output::note(format_args!(
+                "gpu {usual} has a worker: this one is gpu {gpu} (`--gpu` names another number)"
+            ));
+            Ok(gpu)
+        }
+        (Ok(gpu), _) => Ok(gpu),
+        (Err((gpu, other)), _) => bail!(
+            "E-WORKER-NUMBER: gpu {gpu} has a live worker, {other}: name another number, or leave \
+             --gpu and worker.gpu out to get the next free one"
+        ),
+    }
+}
+
+async fn live(credentials: &Credentials) -> Result<BTreeMap<GpuId, Incarnation>> {
+    let administrator = Administrator::patient(credentials, PATIENCE).await?;
+    let status = administrator.status(PATIENCE).await?;
+    let answers = administrator.memory(&status).await.into_iter();
+    let live = answers.filter(|device| device.said.is_some());
+    Ok(live
+        .map(|device| (device.gpu, device.incarnation))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_live_workers_have_one_number() {
+        let live = [
+            (0, Incarnation(1)),
+            (1, Incarnation(2)),
+            (3, Incarnation(3)),
+        ];
+        let live = BTreeMap::from(live);
+        for (wanted, gets) in [
+            (Wanted::Usual(0), Ok(2)),
+            (Wanted::Usual(3), Ok(4)),
+            (Wanted::Given(2), Ok(2)),
+            (Wanted::Given(3), Err((3, Incarnation(3)))),
+        ] {
+            assert_eq!(number(wanted, &live), gets, "{wanted:?}");
+        }
+        assert_eq!(number(Wanted::Usual(0), &BTreeMap::new()), Ok(0));
+    }
+}
