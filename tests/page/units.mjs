@@ -15,6 +15,17 @@ async function inPage() {
   const { geometry } = await import("/weave/geometry.js");
   const format = await import("/app/format.js");
   const { shadeOf } = await import("/app/colours.js");
+  const { attainmentOf, targetsMet } = await import("/pages/tenants.js");
+
+  const tenant = (slo_ns, attainment) => ({ settings: { slo_ns }, attainment });
+  const idle = tenant(20e6, undefined);
+  const met = tenant(20e6, { target_ns: 20e6, attained: 0.995 });
+  const late = tenant(20e6, { target_ns: 20e6, attained: 0.5 });
+  same("a target without traffic is one", attainmentOf(idle)?.text, "no traffic");
+  same("without a target there is none", attainmentOf(tenant(0, undefined)), null);
+  same("targets met", targetsMet([met, late, idle, tenant(0)]), { value: "1 of 2", note: "99 of 100 requests in time; 1 without traffic" });
+  same("targets without traffic", targetsMet([idle]).value, "–");
+  same("no targets", targetsMet([tenant(0)]), { value: "–", note: "no target is set" });
 
   const position = (global, more) => ({
     id: `2.${global}`,

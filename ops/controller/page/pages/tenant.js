@@ -13,7 +13,7 @@ import { Failure, Nothing, say, Skeleton } from "../parts/notice.js";
 import { Badge, Figure, Gauge, Swatch } from "../parts/marks.js";
 import { Line } from "../parts/plots.js";
 import { WaitSummary } from "../parts/why.js";
-import { attainmentOf, memoryParts } from "./tenants.js";
+import { attainmentOf, memoryParts, targetOf } from "./tenants.js";
 import { TenantForm } from "./tenantform.js";
 
 const pathOf = (name, action = "") => `/tenants/${encodeURIComponent(name)}${action}`;
@@ -88,7 +88,7 @@ function Panel({ title, note, children, whole }) {
 function Target({ tenant }) {
   const it = tenant.attainment;
   const state = attainmentOf(tenant);
-  const target = it?.target_ns || tenant.settings.slo_ns;
+  const target = targetOf(tenant);
   return html`<${Panel} title="Target" note="99 of 100 requests">
     <div class="figures">
       <${Figure} title="p99" value=${nanos(it?.p99_ns)} note=${target ? `target ${nanos(target)}` : "no target is set"} />

@@ -9,11 +9,14 @@ import { Badge, Bar, Figure, TenantName } from "../parts/marks.js";
 import { Nothing, say } from "../parts/notice.js";
 import { TenantForm } from "./tenantform.js";
 
+/** The target that is set, in nanoseconds; nothing of it is counted before there is traffic. */
+export const targetOf = (tenant) => tenant.attainment?.target_ns || tenant.settings.slo_ns || null;
+
 /** How a target is met, as a mark: words and a kind. */
 export function attainmentOf(tenant) {
   const it = tenant.attainment;
-  if (!it?.target_ns) return null;
-  if (it.attained == null) return { kind: "calm", text: "no requests", share: 0 };
+  if (!targetOf(tenant)) return null;
+  if (it?.attained == null) return { kind: "calm", text: "no traffic", share: 0 };
   const kind = it.attained >= 0.99 ? "good" : it.attained >= 0.95 ? "warn" : "bad";
   return { kind, text: percent(it.attained), share: it.attained };
 }
@@ -21,6 +24,7 @@ export function attainmentOf(tenant) {
 function Target({ tenant }) {
   const it = attainmentOf(tenant);
   if (!it) return html`<span class="note">no target</span>`;
+  if (it.kind === "calm") return html`<span class="note">${nanos(targetOf(tenant))}, ${it.text}</span>`;
   return html`<span class="duo"><span>${it.text}</span><${Bar} parts=${[{ share: it.share, kind: it.kind }]} mark=${0.99} /></span>`;
 }
 
@@ -154,14 +158,26 @@ const COLUMNS = [
   },
 ];
 
+/** How many targets are met, of those that there was traffic for. */
+export function targetsMet(rows) {
+  const marks = rows.map(attainmentOf).filter(Boolean);
+  const judged = marks.filter((it) => it.kind !== "calm");
+  const met = judged.filter((it) => it.kind === "good").length;
+  const idle = marks.length - judged.length;
+  if (!marks.length) return { value: "–", note: "no target is set" };
+  return {
+    value: judged.length ? `${met} of ${judged.length}` : "–",
+    note: `99 of 100 requests in time${idle ? `; ${idle} without traffic` : ""}`,
+  };
+}
+
 const sumOf = (rows, pick) => rows.reduce((sum, it) => sum + (pick(it) || 0), 0);
 
 function Totals({ rows }) {
-  const targets = rows?.filter((it) => it.attainment?.attained != null) ?? [];
-  const met = targets.filter((it) => attainmentOf(it).kind === "good").length;
+  const targets = rows ? targetsMet(rows) : { value: "–", note: "" };
   const say = (pick, format) => (rows ? format(sumOf(rows, pick)) : "–");
   return html`<div class="figures wide">
-    <${Figure} title="Targets met" value=${rows ? `${met} of ${targets.length}` : "–"} note="99 of 100 requests in time" />
+    <${Figure} title="Targets met" value=${targets.value} note=${targets.note} />
     <${Figure} title="Queue" value=${say((it) => it.queued, compact)} note="ops that wait" />
     <${Figure} title="Sessions" value=${say((it) => it.sessions, compact)} note="open" />
     <${Figure} title="Memory held" value=${say((it) => it.memory?.held, bytes)} note=${rows ? `${bytes(sumOf(rows, (it) => it.memory?.swapped))} swapped out` : ""} />
