@@ -282,6 +282,17 @@ async fn where_memory_is_can_be_seen_and_a_lowered_quota_swaps_out_what_is_idle(
         "alone above it a session goes on"
     );
     assert_eq!(one.does("drop"), "0");
+    // What is told is of now: programs that are gone hold nothing of the swap space, and nothing moves.
+    drop((one, other));
+    for _ in 0..600 {
+        let seen = status(&loaded).await;
+        let swap = seen.swap.expect("it is overcommitted");
+        if seen.sessions.is_empty() && swap.memory.0 == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{:?}", status(&loaded).await.swap);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, ExportPlace, Failure, SessionId};
-use device::{Completion, Device, Interrupt};
+use device::{Completion, Device, Interrupt, SwapUse};
 use gpu_worker_core::exports::DeviceAction;
 
 use super::device_command::Command;
@@ -38,6 +38,8 @@ pub(super) struct DeviceLoop<'a> {
     moves: bool,
     /// When it was told last how far that is.
     told_at: Instant,
+    /// How full the swap space was when that was told last.
+    told: SwapUse,
 }
 
 impl<'a> DeviceLoop<'a> {
@@ -56,6 +58,7 @@ impl<'a> DeviceLoop<'a> {
             broken: BTreeSet::new(),
             moves: false,
             told_at: Instant::now(),
+            told: SwapUse::default(),
         }
     }
 
@@ -132,13 +135,29 @@ impl<'a> DeviceLoop<'a> {
         if ended.is_empty() && now < self.told_at + PROGRESS {
             return;
         }
-        self.told_at = now;
+        (self.told_at, self.told) = (now, used);
         self.events.push(DeviceEvent::Moved(ended, used));
+    }
+
+    /// Tells how full the swap space is where that has changed without a move, as when a session ends whose
+    /// memory was there.
+    fn look_at_swap_space(&mut self) {
+        let Some(used) = self.device.swap_use().filter(|_| !self.moves) else {
+            return;
+        };
+        if (used.memory, used.file) != (self.told.memory, self.told.file) {
+            self.told = used;
+            self.events.push(DeviceEvent::Moved(Vec::new(), used));
+        }
     }
 
     /// The next command: looked for a little while, then waited for. Meanwhile the device does what
     /// nobody waits for.
     fn next(&mut self) -> Option<Command> {
+        self.look_at_swap_space();
+        if !self.events.is_empty() {
+            self.send_events();
+        }
         let until = Instant::now() + AWAKE;
         while Instant::now() < until {
             match self.commands.try_recv() {
@@ -159,6 +178,7 @@ impl<'a> DeviceLoop<'a> {
                 continue;
             }
             let more = self.device.tend();
+            self.look_at_swap_space();
             self.send_events();
             if !more {
                 return self.commands.recv().ok();
