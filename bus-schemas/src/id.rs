@@ -80,6 +80,12 @@ hex_id! {
     /// [`crate::FunctionFingerprint`].
     KernelKey
 }
+impl KernelKey {
+    /// All kernels of a tenant together that are not counted by themselves. Like 0, which stands for copies
+    /// and memory, it is no fingerprint that ever occurs.
+    pub const OTHER: Self = Self(u64::MAX);
+}
+
 hex_id! {
     /// The first 64 bits of a module hash, for people: enough to tell images of one cluster apart.
     ModuleId

@@ -28,6 +28,7 @@ pub mod content;
 pub mod dispatch;
 pub mod exports;
 pub mod images;
+pub mod kept_keys;
 pub mod ledger;
 pub mod memory_report;
 pub mod meter;

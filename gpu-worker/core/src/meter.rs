@@ -8,6 +8,7 @@ use bus_schemas::{
 };
 
 use crate::Nanos;
+use crate::kept_keys::{Kept, KeptKeys};
 use crate::ledger::{Cut, KernelRan, Ledger};
 use crate::pager::Pager;
 use crate::times::Times;
@@ -57,6 +58,7 @@ pub struct Meter {
     unsent: BTreeMap<Tenant, u64>,
     ledger: Ledger,
     times: Times,
+    kept: KeptKeys,
 }
 
 impl Meter {
@@ -89,6 +91,7 @@ impl Meter {
             unsent: BTreeMap::new(),
             ledger: Ledger::new(incarnation, gpu, sms),
             times: Times::default(),
+            kept: KeptKeys::default(),
         }
     }
 
@@ -109,7 +112,10 @@ impl Meter {
         row.launches += used.launches;
         row.sm_ns += used.sm_ns;
         row.device_ns += device_ns;
-        self.ledger.ran(&row.tenant, device_ns, used.kernels);
+        let tenant = row.tenant.clone();
+        let counted = self.counted(&tenant, used.kernels);
+        let kernels = counted.as_deref().unwrap_or(used.kernels);
+        self.ledger.ran(&tenant, device_ns, kernels);
         self.sm_ns += used.sm_ns;
         if used.launches > 0 && self.exclusive {
             self.active_ns += used.device_ns;
@@ -120,13 +126,35 @@ impl Meter {
             self.active_ns += now.saturating_sub(from);
             self.active_through = now.max(self.active_through);
         }
-        for ran in used.kernels {
+        // What is not counted by itself is not learned either.
+        for ran in kernels.iter().filter(|ran| ran.key != KernelKey::OTHER) {
             let kernel = self.kernels.entry(ran.key).or_default();
             kernel.0 += ran.launches;
             kernel.1 += ran.device_ns;
             self.changed.insert(ran.key);
             self.times.ran(ran);
         }
+    }
+
+    /// Launches under the keys that they are counted by, where those are others than their own.
+    fn counted(&mut self, tenant: &Tenant, kernels: &[KernelRan]) -> Option<Vec<KernelRan>> {
+        let mut counted: Option<Vec<KernelRan>> = None;
+        for (at, ran) in kernels.iter().enumerate() {
+            match self.kept.ran(tenant, ran.key) {
+                Kept::First => {
+                    let name = self.times.named(ran.key).cloned();
+                    name.into_iter().for_each(|name| self.ledger.name(name));
+                }
+                Kept::Again => {}
+                Kept::Other => {
+                    let counted = counted.get_or_insert_with(|| kernels.to_vec());
+                    if let Some(other) = counted.get_mut(at) {
+                        other.key = KernelKey::OTHER;
+                    }
+                }
+            }
+        }
+        counted
     }
 
     /// Preparing a module for a tenant took this much processor time, beside what the device ran: it
@@ -257,11 +285,13 @@ impl Meter {
         }
     }
 
-    /// What kernel keys stand for, each said once.
+    /// What kernel keys stand for, each said once. Blocks have the names of keys that are kept.
     pub fn names(&mut self, names: impl IntoIterator<Item = KernelName>) {
         for name in names {
             self.times.name(&name);
-            self.ledger.name(name);
+            if self.kept.has(name.kernel) {
+                self.ledger.name(name);
+            }
         }
     }
 

@@ -28,6 +28,11 @@ impl Times {
         self.names.insert(name.kernel, name.clone());
     }
 
+    /// The name of a key, where it is remembered.
+    pub(crate) fn named(&self, key: KernelKey) -> Option<&KernelName> {
+        self.names.get(&key)
+    }
+
     /// Launches of a slice ran.
     pub(crate) fn ran(&mut self, ran: &KernelRan) {
         let bounds = (ran.least_ns, ran.most_ns);

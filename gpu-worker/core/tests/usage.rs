@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    ClusterUsage, Incarnation, KernelKey, SessionId, Tenant, UsageBlock, UsageEnds, UseTotals,
-    decode, encode, limits,
+    ClusterUsage, Incarnation, KernelKey, KernelName, SessionId, Tenant, UsageBlock, UsageEnds,
+    UseTotals, decode, encode, limits,
 };
+use gpu_worker_core::kept_keys::KEYS;
 use gpu_worker_core::ledger::{Cut, KernelRan};
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::{Meter, Pager};
@@ -308,4 +309,69 @@ fn what_does_not_fit_one_block_is_in_several() {
         let [told, known] = world.told_and_known();
         assert_eq!(told, known, "{} blocks", world.stream.len());
     }
+}
+
+#[test]
+fn a_tenants_first_kernels_are_counted_by_name_and_all_others_together() {
+    let Worker {
+        mut meter, pager, ..
+    } = worker(1, 0);
+    let most = KEYS as u64;
+    let mut now = 0;
+    let mut run = |meter: &mut Meter, owner: u64, key: u64| {
+        now += 7;
+        let ran = KernelRan {
+            key: KernelKey(key),
+            launches: 1,
+            device_ns: 7,
+            sm_ns: 7,
+            least_ns: 7,
+            most_ns: 7,
+        };
+        let used = SliceUse {
+            session: SessionId(owner),
+            device_ns: 7,
+            launches: 1,
+            sm_ns: 7,
+            kernels: &[ran],
+        };
+        meter.completed(now, &used);
+    };
+    for owner in [1, 2] {
+        meter.open(SessionId(owner), &tenant(owner));
+    }
+    for key in 1..=most + 100 {
+        meter.names([KernelName {
+            kernel: KernelKey(key),
+            function: "shape".into(),
+            grid_dim: [1; 3],
+            block_dim: [1; 3],
+            shared_bytes: 0,
+            module: None,
+        }]);
+        run(&mut meter, 1, key);
+    }
+    // Another tenant has a bound of its own, and what is a name there was said to nobody before.
+    for key in most + 50..most + 60 {
+        run(&mut meter, 2, key);
+    }
+    let cut = Cut {
+        at_ms: 1,
+        last: true,
+    };
+    let blocks = meter.cut(most * 100, &pager, &cut);
+    let rows = || blocks.iter().flat_map(|block| &block.kernels);
+    let of = |owner: u64| rows().filter(move |row| row.tenant == tenant(owner));
+    assert_eq!((of(1).count(), of(2).count()), (KEYS + 1, 10));
+    let others: Vec<_> = rows().filter(|row| row.key == KernelKey::OTHER).collect();
+    assert_eq!((others.len(), others[0].launches), (1, 100));
+    assert_eq!(rows().map(|row| row.launches).sum::<u64>(), most + 110);
+    let names: Vec<_> = blocks.iter().flat_map(|block| &block.names).collect();
+    assert_eq!(names.len(), KEYS + 10);
+    let mut learned = 0;
+    while let Some(measured) = meter.measured() {
+        learned += measured.kernels.len();
+    }
+    assert_eq!(learned, KEYS + 10, "profiles have as many");
+    assert_eq!(meter.take_times(usize::MAX).len(), KEYS + 10);
 }

@@ -139,6 +139,7 @@ fn texts(books: &Books, label: &Label) -> Vec<String> {
         Label::Day(day) => vec![date(day * DAY_MS)],
         Label::Gpu(gpu) => vec![gpu.to_string()],
         Label::Kernel(KernelKey(0)) => vec!["-".into(), "copies, memory".into()],
+        Label::Kernel(KernelKey::OTHER) => vec!["other".into(), "all other kernels".into()],
         Label::Kernel(key) => {
             let name = books.names.get(key).map_or_else(String::new, kernel_text);
             vec![key.to_string(), name]

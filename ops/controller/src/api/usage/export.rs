@@ -23,6 +23,7 @@ fn texts(books: &Books, label: &Label) -> Vec<String> {
         Label::Day(day) => vec![date(day * DAY_MS)],
         Label::Gpu(gpu) => vec![gpu.to_string()],
         Label::Kernel(KernelKey(0)) => vec![String::new(), "copies, memory".into()],
+        Label::Kernel(KernelKey::OTHER) => vec!["other".into(), "all other kernels".into()],
         Label::Kernel(key) => {
             let name = books.names.get(key).map(kernel_text);
             vec![key.to_string(), name.unwrap_or_default()]

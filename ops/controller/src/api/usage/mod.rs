@@ -186,6 +186,7 @@ fn row(books: &Books, labels: &[Label], used: UsedModel) -> UsageRowModel {
             Label::Day(day) => row.day = Some(date(day * DAY_MS)),
             Label::Gpu(gpu) => row.gpu = Some(*gpu),
             Label::Kernel(KernelKey(0)) => row.kernel = Some("copies, memory".into()),
+            Label::Kernel(KernelKey::OTHER) => row.kernel = Some("all other kernels".into()),
             Label::Kernel(key) => {
                 let name = books.names.get(key).map(kernel_text);
                 row.kernel = Some(name.unwrap_or_else(|| key.to_string()));
