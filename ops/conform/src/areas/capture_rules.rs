@@ -383,10 +383,7 @@ fn others() -> Vec<Check> {
 fn of_table() -> Vec<Check> {
     let fixture = Rc::new(Fixture::default());
     let mut checks = Vec::new();
-    for function in FUNCTIONS
-        .iter()
-        .filter(|it| it.base() == it.symbol || is_newest(it))
-    {
+    for function in FUNCTIONS.iter().filter(|it| is_newest(it)) {
         let mut refused = |claim: &str, beside: (u32, i32), codes: &'static [i32]| {
             let fixture = Rc::clone(&fixture);
             let made = Check::new((function.base(), function.section), claim, move |it| {

@@ -143,9 +143,14 @@ fn nearest_half(value: f64) -> u16 {
     };
     // The sizes of half-precision numbers are in the order of their bits.
     let size = value.abs();
-    let above = (0..=0x7c00u16)
-        .find(|it| half(*it) >= size)
-        .unwrap_or(0x7c00);
+    let (mut above, mut end) = (0u16, 0x7c00u16);
+    while above < end {
+        let middle = above.midpoint(end);
+        match half(middle) >= size {
+            true => end = middle,
+            false => above = middle + 1,
+        }
+    }
     if above == 0 {
         return sign;
     }
