@@ -86,13 +86,15 @@ async fn usage_adds_up_although_a_leader_is_killed_and_a_worker_leaves() {
     let (rows, below) = table(&loaded, "tenant");
     assert_eq!(below["ended_without_last_block"], serde_json::json!([]));
     // What it said last may still be on its way to the observer.
-    let all = sum(&rows, "launches");
+    let all = (sum(&rows, "launches"), sum(&rows, "device_seconds"));
     let heard = loaded
         .wait("the worker's last words", SOON, |loaded| {
             loaded.demo.observer.see(|seen| {
                 let usage = seen.usage.values().next()?;
                 let launches: u64 = usage.sessions.iter().map(|row| row.launches).sum();
-                (launches as f64 >= all).then(|| usage.clone())
+                let device_ns: u64 = usage.sessions.iter().map(|row| row.device_ns).sum();
+                let is_all = launches as f64 >= all.0 && device_ns as f64 / 1e9 > all.1 - 1e-6;
+                is_all.then(|| usage.clone())
             })
         })
         .await;
