@@ -10,6 +10,8 @@ use crate::driver::{Argument as _, Word, words};
 use crate::finding::{Finding, Outcome, ensure};
 
 const MEMORY: &str = "Memory Management";
+/// Tries of a check that other programs can disturb.
+const TRIES: usize = 50;
 const PAGE: usize = 4096;
 
 fn free(bench: &Bench) -> Result<usize, Finding> {
@@ -108,25 +110,15 @@ pub(super) fn checks() -> Vec<Check> {
             of("cuMemGetInfo"),
             "what was freed is free when the calls return",
             |it| {
-                let before = free(it)?;
-                let mut all = Vec::new();
-                for _ in 0..4 {
-                    all.push(it.made("cuMemAlloc_v2", words![16usize << 20])?);
+                // Other programs may use the device meanwhile, as areas beside this one do.
+                let mut seen = freed(it);
+                for _ in 1..TRIES {
+                    if seen.is_ok() {
+                        break;
+                    }
+                    seen = freed(it);
                 }
-                let between = free(it)?;
-                for address in all {
-                    it.ok("cuMemFree_v2", words![address])?;
-                }
-                let after = free(it)?;
-                ensure!(
-                    between + (48 << 20) <= before,
-                    "{before} were free, and {between} beside 64 MiB"
-                );
-                ensure!(
-                    after + (8 << 20) >= before,
-                    "{before} were free, and {after} behind the frees"
-                );
-                Ok(())
+                seen
             },
         ),
         Check::new(
@@ -214,6 +206,29 @@ pub(super) fn checks() -> Vec<Check> {
     ];
     checks.extend(host());
     checks
+}
+
+/// Allocates and frees 64 MiB, and compares what is free before, between and behind.
+fn freed(bench: &Bench) -> Outcome {
+    let before = free(bench)?;
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        all.push(bench.made("cuMemAlloc_v2", words![16usize << 20])?);
+    }
+    let between = free(bench)?;
+    for address in all {
+        bench.ok("cuMemFree_v2", words![address])?;
+    }
+    let after = free(bench)?;
+    ensure!(
+        between + (48 << 20) <= before,
+        "{before} were free, and {between} beside 64 MiB"
+    );
+    ensure!(
+        after + (8 << 20) >= before,
+        "{before} were free, and {after} behind the frees"
+    );
+    Ok(())
 }
 
 fn variable(bench: &Bench) -> Result<(u64, usize), Finding> {
