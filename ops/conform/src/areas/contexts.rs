@@ -115,16 +115,18 @@ pub(super) fn checks() -> Vec<Check> {
             of("cuCtxDestroy"),
             "memory of the context ends with it",
             |it| {
-                let before = free(it)?;
-                let made = create(it, 0)?;
-                let address = it.made("cuMemAlloc_v2", words![64usize << 20])?;
-                it.ok("cuCtxDestroy_v2", words![made])?;
-                let after = free(it)?;
-                ensure!(
-                    address != 0 && after + (32 << 20) > before,
-                    "{before} were free, then {after}"
-                );
-                Ok(())
+                it.undisturbed(|it| {
+                    let before = free(it)?;
+                    let made = create(it, 0)?;
+                    let address = it.made("cuMemAlloc_v2", words![64usize << 20])?;
+                    it.ok("cuCtxDestroy_v2", words![made])?;
+                    let after = free(it)?;
+                    ensure!(
+                        address != 0 && after + (32 << 20) > before,
+                        "{before} were free, then {after}"
+                    );
+                    Ok(())
+                })
             },
         ),
         Check::new(

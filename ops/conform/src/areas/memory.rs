@@ -10,8 +10,6 @@ use crate::driver::{Argument as _, Word, words};
 use crate::finding::{Finding, Outcome, ensure};
 
 const MEMORY: &str = "Memory Management";
-/// Tries of a check that other programs can disturb.
-const TRIES: usize = 50;
 const PAGE: usize = 4096;
 
 fn free(bench: &Bench) -> Result<usize, Finding> {
@@ -109,17 +107,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new(
             of("cuMemGetInfo"),
             "what was freed is free when the calls return",
-            |it| {
-                // Other programs may use the device meanwhile, as areas beside this one do.
-                let mut seen = freed(it);
-                for _ in 1..TRIES {
-                    if seen.is_ok() {
-                        break;
-                    }
-                    seen = freed(it);
-                }
-                seen
-            },
+            |it| it.undisturbed(freed),
         ),
         Check::new(
             of("cuMemAllocPitch"),
