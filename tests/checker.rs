@@ -292,7 +292,7 @@ fn write(evidence: &Evidence, dir: &Path, key: &EvidenceKey) {
     evidence.write(dir, key).expect("written");
 }
 
-/// Damages nobody may have signed: to each file, as it lies there; no bytes where it is gone.
+/// Damages to signed files: the bytes of each as it lies there, none where it is gone.
 fn raw_damages(dir: &Path) -> Vec<(String, String, Option<Vec<u8>>)> {
     let mut all = vec![("a file too many".into(), "more".into(), Some(Vec::new()))];
     for entry in std::fs::read_dir(dir).expect("a directory").flatten() {

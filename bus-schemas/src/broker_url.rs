@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What stands in the place of a login.
+/// Text in the place of a login.
 const HIDDEN: &str = "***";
 
-/// Where a broker listens; several URLs are separated by commas. One may hold a login, which only
+/// Address of a broker; several URLs are separated by commas. One may hold a login, which only
 /// [`Self::with_login`] tells: `Display`, `Debug` and `Serialize` give stars in its place.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]

@@ -1,4 +1,4 @@
-//! What holds of every command: the table has one line for each page of the manual.
+//! Rules for every command: the table has one line for each page of the manual.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use test_cluster::TempDir;
 
 use crate::loaded::LoadedCluster;
 
-/// Command lines that find nobody, or end before they would look, and how they end: one at least for each
+/// Command lines that find no cluster, or end before they would look, and how they end: one at least for each
 /// command.
 const LINES: &[(&str, i32)] = &[
     ("up --leaders=0", 2),
@@ -150,9 +150,9 @@ fn every_command_ends_by_one_rule() {
     let missing = missing.map(|line| (line, 2));
     for (line, code) in LINES.iter().chain(&missing) {
         let words: Vec<_> = line.split(' ').collect();
-        // Nobody listens there; `run` would else start a cluster of its own.
-        let nobody = ["--set", "broker.url=nats://127.0.0.1:1"];
-        let words: Vec<_> = nobody.into_iter().chain(words).collect();
+        // No broker listens there; `run` would else start a cluster of its own.
+        let nowhere = ["--set", "broker.url=nats://127.0.0.1:1"];
+        let words: Vec<_> = nowhere.into_iter().chain(words).collect();
         let output = place.run(&words);
         let said = said(&output);
         assert_eq!(output.status.code(), Some(*code), "{line}: {said}");

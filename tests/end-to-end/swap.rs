@@ -282,7 +282,7 @@ async fn where_memory_is_can_be_seen_and_a_lowered_quota_swaps_out_what_is_idle(
         "alone above it a session goes on"
     );
     assert_eq!(one.does("drop"), "0");
-    // What is told is of now: programs that are gone hold nothing of the swap space, and nothing moves.
+    // Figures are of now: programs that are gone hold nothing of the swap space, and nothing moves.
     drop((one, other));
     for _ in 0..600 {
         let seen = status(&loaded).await;

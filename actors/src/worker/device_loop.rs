@@ -38,7 +38,7 @@ pub(super) struct DeviceLoop<'a> {
     moves: bool,
     /// When it was told last how far that is.
     told_at: Instant,
-    /// How full the swap space was when that was told last.
+    /// Use of the swap space as it was told last.
     told: SwapUse,
 }
 

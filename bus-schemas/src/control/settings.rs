@@ -166,7 +166,7 @@ pub struct ClusterSettings {
     /// What such a tenant's sessions may have staged on one worker, bytes; 0 likewise.
     #[serde(default)]
     pub tenant_staged: u64,
-    /// Whether tenants are made by `tenant create` alone, and not by the way by what starts programs.
+    /// Says that `tenant create` alone makes tenants: `run` and `submit` do not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tenant_create_only: bool,
 }

@@ -309,7 +309,7 @@ impl Addresses {
         (address - start < *bytes).then_some((*start, *bytes))
     }
 
-    /// Whether a variable may lie at `address`: one that the program knows, or one in the worker's part of the
+    /// Says whether a variable may lie at `address`: one that the program knows, or one in the worker's part of the
     /// window, unless its module is unloaded.
     #[must_use]
     pub fn may_be_variable(&self, address: u64) -> bool {

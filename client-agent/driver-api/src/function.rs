@@ -13,7 +13,7 @@ pub enum State {
     Context,
 }
 
-/// How a function that names no stream stands to captures of streams.
+/// Effect of captures of streams on a function that names no stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DuringCapture {
     /// No capture forbids it.
@@ -44,7 +44,7 @@ pub struct Function {
     pub section: &'static str,
     /// The state that it needs.
     pub state: State,
-    /// How it stands to captures of streams.
+    /// Effect of captures of streams on it.
     pub capture: DuringCapture,
     /// Its parameters in order.
     pub parameters: &'static [Parameter],

@@ -23,7 +23,7 @@ pub(crate) struct Context {
     pub(crate) limits: [AtomicUsize; LIMITS.len()],
     /// How often it was retained: primary contexts only.
     retained: AtomicI32,
-    /// How often it was attached to, its making among it: contexts of the program's only.
+    /// Attachments, its making among them: contexts of the program's only.
     attached: AtomicU32,
 }
 
@@ -103,7 +103,7 @@ impl Context {
         }
     }
 
-    /// Whether work can be done in it: a primary context needs to be retained.
+    /// Says whether work can be done in it: a primary context needs to be retained.
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
         !self.primary || self.retained.load(Ordering::Relaxed) > 0

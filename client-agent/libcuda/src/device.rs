@@ -80,7 +80,7 @@ impl Device {
         }
     }
 
-    /// Whether an address may be of a module's variable.
+    /// Says whether an address may be of a module's variable.
     pub(crate) fn is_of_modules(&self, address: u64) -> bool {
         self.with(|session| session.channel().may_be_variable(address))
     }

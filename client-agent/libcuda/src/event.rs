@@ -28,7 +28,7 @@ pub(crate) struct Event {
     pub(crate) context: Handle<Context>,
     /// The op that recorded it last; 0 if none did.
     pub(crate) op: AtomicU64,
-    /// Whether it was last recorded on a captured stream.
+    /// It was last recorded on a captured stream.
     pub(crate) captured: AtomicBool,
 }
 

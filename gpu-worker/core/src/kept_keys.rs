@@ -19,11 +19,11 @@ pub(crate) struct KeptKeys {
 /// The place of a key that has run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Now for the first time, by whichever tenant.
+    /// It ran for the first time, of all tenants.
     First,
-    /// As it was.
+    /// It ran before.
     Again,
-    /// Not: it is one of the others.
+    /// It is one of the others.
     Other,
 }
 
@@ -48,7 +48,7 @@ impl KeptKeys {
         }
     }
 
-    /// Whether a key is kept for any tenant.
+    /// Says whether a key is kept for any tenant.
     pub(crate) fn has(&self, key: KernelKey) -> bool {
         self.all.contains(&key)
     }

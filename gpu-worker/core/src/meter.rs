@@ -285,7 +285,7 @@ impl Meter {
         }
     }
 
-    /// What kernel keys stand for, each said once. Blocks have the names of keys that are kept.
+    /// Names of kernel keys, each said once. Blocks have the names of keys that are kept.
     pub fn names(&mut self, names: impl IntoIterator<Item = KernelName>) {
         for name in names {
             self.times.name(&name);

@@ -351,7 +351,7 @@ fn a_tenants_first_kernels_are_counted_by_name_and_all_others_together() {
         }]);
         run(&mut meter, 1, key);
     }
-    // Another tenant has a bound of its own, and what is a name there was said to nobody before.
+    // Another tenant has a bound of its own, and its kernels have names of their own.
     for key in most + 50..most + 60 {
         run(&mut meter, 2, key);
     }

@@ -50,7 +50,7 @@ pub struct ParsedVariable<'a> {
     pub lanes: u8,
     /// Alignment in bytes, at least the natural one.
     pub align: u64,
-    /// Whether the host may touch it, too: `.attribute(.managed)`.
+    /// The host may touch it, too: `.attribute(.managed)`.
     pub managed: bool,
     /// The name; `_` in prototypes.
     pub name: &'a str,

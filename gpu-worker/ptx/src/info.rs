@@ -58,7 +58,7 @@ pub struct GlobalInfo {
     pub constant: bool,
     /// Whether it is defined elsewhere.
     pub external: bool,
-    /// Whether the host may touch it, too; machine code does not say.
+    /// The host may touch it, too; machine code does not say.
     pub managed: Option<bool>,
 }
 

@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-/// What is wrong with a file, and on which line.
+/// Fault of a file, with its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Error {
     /// A quoted cell does not end.

@@ -45,7 +45,7 @@ pub struct Misset(pub String);
 pub struct Unstarted {
     /// The program, as it was named.
     pub program: String,
-    /// Why not.
+    /// Reason.
     #[source]
     pub error: io::Error,
 }
@@ -68,7 +68,7 @@ fn coded(code: &str, text: &str) -> String {
 /// Says what was done to a file that the command line names. One that is not there was named wrongly.
 ///
 /// # Errors
-/// What was wrong, with `what` before it.
+/// The error, with `what` before it.
 pub fn named<T>(done: io::Result<T>, what: impl Display) -> anyhow::Result<T> {
     done.map_err(|error| {
         let missing = error.kind() == io::ErrorKind::NotFound;

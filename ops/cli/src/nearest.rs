@@ -9,7 +9,7 @@ pub fn nearest<'w>(typed: &str, words: impl IntoIterator<Item = &'w str>) -> Opt
     (distance <= (typed.chars().count() / 3).max(1)).then_some(word)
 }
 
-/// What is to be said of it.
+/// Question whether it was meant.
 #[must_use]
 pub fn meant<'w>(typed: &str, words: impl IntoIterator<Item = &'w str>) -> String {
     nearest(typed, words).map_or_else(String::new, |word| format!("; did you mean {word}?"))

@@ -33,7 +33,7 @@ fn print(write: impl FnOnce(&mut StdoutLock<'_>) -> std::io::Result<()>) -> Resu
     }
 }
 
-/// Prints a line to stderr, where somebody may listen or not. Libraries and parsers quote what they were
+/// Prints a line to stderr, if that is open. Libraries and parsers quote what they were
 /// given: no login of a URL is printed.
 pub fn note(text: impl Display) {
     let text = without_logins(&text.to_string());

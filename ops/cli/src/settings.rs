@@ -270,7 +270,7 @@ impl Settings {
         Some(self.text(key)).filter(|text| !text.is_empty())
     }
 
-    /// Whether anybody said anything of a setting.
+    /// Says whether a setting has a value that is not its default.
     #[must_use]
     pub fn is_set(&self, key: &str) -> bool {
         self.values

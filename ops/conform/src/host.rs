@@ -29,7 +29,7 @@ fn failed(error: impl ToString) -> Finding {
     Finding(format!("the host: {}", error.to_string()))
 }
 
-/// What the process writes to its standard output while a body runs.
+/// Text that the process writes to its standard output while a body runs.
 pub(crate) fn printed(body: impl FnOnce() -> crate::finding::Outcome) -> Result<String, Finding> {
     flush();
     let own: OwnedFd = dup(stdout()).map_err(failed)?;

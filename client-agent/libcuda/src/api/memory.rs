@@ -30,7 +30,7 @@ fn free(address: u64) -> Result {
     device.free(address)
 }
 
-/// Where an allocation that holds an address begins, and its bytes.
+/// Begin and bytes of the allocation that holds an address.
 pub(super) fn range(address: u64) -> Result<(u64, u64)> {
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
     allocation(device, address).ok_or(Status::INVALID_VALUE)
@@ -41,7 +41,7 @@ fn allocation(device: &Device, address: u64) -> Option<(u64, u64)> {
     managed.or_else(|| device.with(|session| session.channel().range(address)))
 }
 
-/// Where an allocation or a module's variable that holds an address begins, and its bytes.
+/// Begin and bytes of the allocation or the module's variable that holds an address.
 fn object(device: &Device, address: u64) -> Option<(u64, u64)> {
     let variable = || device.with(|session| session.channel().variable(address));
     allocation(device, address).or_else(variable)

@@ -16,20 +16,20 @@ use crate::stream::Stream;
 pub(super) struct Seen {
     /// Its identity.
     pub(super) stream: Handle<Stream>,
-    /// Whether it and the legacy stream wait for one another.
+    /// It and the legacy stream wait for one another.
     pub(super) blocking: bool,
     /// The context of its work.
     pub(super) context: Handle<Context>,
 }
 
-/// How a capture begins.
+/// Begin of a capture.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
     /// The stream that is captured.
     pub(super) seen: Seen,
     /// The thread that begins it.
     pub(super) thread: usize,
-    /// What it forbids.
+    /// Mode, by which it forbids calls.
     pub(super) mode: Mode,
 }
 
@@ -42,11 +42,11 @@ pub(crate) struct Capture {
     borrowed: bool,
     /// A call was made that cannot be captured: the capture comes to nothing.
     invalid: bool,
-    /// What the next call on each stream that takes part comes behind, by the stream's identity.
+    /// Nodes ahead of the next call on each stream that takes part, by the stream's identity.
     tails: HashMap<Handle<Stream>, Vec<Handle<Node>>>,
-    /// Whether the legacy stream waits for a stream that takes part.
+    /// The legacy stream waits for a stream that takes part.
     blocking: bool,
-    /// What waiting for an event that was recorded here comes behind.
+    /// Nodes ahead of a wait for an event that was recorded here.
     events: HashMap<Handle<Event>, Vec<Handle<Node>>>,
 }
 
@@ -72,7 +72,7 @@ impl Capture {
         node.map(|_| ())
     }
 
-    /// What the next call on a stream comes behind.
+    /// Nodes ahead of the next call on a stream.
     pub(crate) fn tail(&mut self, stream: Handle<Stream>) -> &mut Vec<Handle<Node>> {
         self.tails.entry(stream.identity()).or_default()
     }
@@ -127,7 +127,7 @@ impl Capture {
         }
     }
 
-    /// Whether the origin's last call comes behind those of all other streams.
+    /// Says whether the origin's last call comes behind those of all other streams.
     fn is_joined(&self) -> bool {
         let edges = self.graph.edges();
         let mut seen: Vec<_> = self.tails[&self.origin.seen.stream].clone();
@@ -154,7 +154,7 @@ pub(super) struct Captures {
 }
 
 impl Captures {
-    /// How many there are.
+    /// Number of captures.
     pub(super) fn count(&self) -> usize {
         self.all.len()
     }
@@ -246,7 +246,7 @@ impl Captures {
         result
     }
 
-    /// Whether the legacy stream of a context cannot be used.
+    /// Says whether the legacy stream of a context cannot be used.
     pub(super) fn block(&self, context: Handle<Context>) -> bool {
         self.all.iter().any(|it| !it.invalid && it.blocks(context))
     }

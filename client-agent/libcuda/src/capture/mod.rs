@@ -27,14 +27,14 @@ use crate::stream::{NON_BLOCKING, Stream, thread_number};
 pub(crate) use self::captures::Capture;
 
 static CAPTURES: LazyLock<Mutex<Captures>> = LazyLock::new(Mutex::default);
-/// How many there are: the usual program has none, and pays one look.
+/// Number of captures: the usual program has none, and pays one look.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
 }
 
-/// Whether any stream is captured.
+/// Says whether any stream is captured.
 #[inline]
 fn is_any() -> bool {
     COUNT.load(Ordering::Acquire) > 0
@@ -49,7 +49,7 @@ fn change<R>(body: impl FnOnce(&mut Captures) -> R) -> R {
 }
 
 fn seen(stream: Handle<Stream>) -> Seen {
-    // A default stream blocks; one that is not known is refused by who asks.
+    // A default stream blocks. The caller refuses one that is not known.
     let made = stream.made().ok().flatten();
     Seen {
         stream: stream.identity(),

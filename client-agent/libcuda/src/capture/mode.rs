@@ -49,7 +49,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Whether a capture that a thread began in a mode forbids it what is unsafe.
+    /// Says whether a capture that a thread began in a mode forbids it unsafe calls.
     pub(super) fn is_forbidden(self, began: usize, mode: Mode) -> bool {
         match self.mode {
             Mode::Relaxed => false,

@@ -11,9 +11,9 @@ const LARGE: usize = 64 << 10;
 
 /// A library's text or machine code.
 pub(super) struct Opened {
-    /// What is parsed and sent as it is; none of a large text with several kernels.
+    /// Image that is parsed and sent as it is; none of a large text with several kernels.
     whole: Option<Arc<[u8]>>,
-    /// What is taken apart: a large text, or one that a device has refused as a whole.
+    /// Text that is taken apart: a large one, or one that a device has refused as a whole.
     apart: OnceLock<(Outline, String)>,
     /// Most registers of a thread.
     registers: u32,

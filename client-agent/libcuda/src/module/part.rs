@@ -80,7 +80,7 @@ impl Part {
         }
     }
 
-    /// Whether a variable is one that the host may touch, too; machine code does not say.
+    /// Says whether the host may touch a variable, too; machine code does not say.
     pub(super) fn is_managed(&self, name: &str) -> Option<bool> {
         let mut globals = self.info.globals.iter();
         globals.find(|it| it.name == name)?.managed
@@ -106,7 +106,7 @@ impl Part {
     }
 }
 
-/// Whether a device refuses an image for what is in it.
+/// Says whether a device refuses an image for its contents.
 pub(super) fn is_refused(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(failure) if failure.code == Code::BadModule)
 }

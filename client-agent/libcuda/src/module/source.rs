@@ -115,7 +115,7 @@ static LAST: Mutex<String> = Mutex::new(String::new());
 const FILES: usize = 256;
 
 impl Missing {
-    /// What helps: compilers run ahead of the program or within it.
+    /// Advice for the compiler, which ran ahead of the program or within it.
     fn advice(&self) -> &'static str {
         match (self.on_gpu, &self.origin) {
             (true, _) => "the GPU needs machine code for its architecture, or PTX",

@@ -315,7 +315,7 @@ impl SessionChannel {
         self.lock().addresses.variable(address)
     }
 
-    /// Whether a module's variable may lie at an address.
+    /// Says whether a module's variable may lie at an address.
     #[must_use]
     pub fn may_be_variable(&self, address: u64) -> bool {
         self.lock().addresses.may_be_variable(address)

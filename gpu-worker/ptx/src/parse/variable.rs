@@ -15,7 +15,7 @@ struct Head {
     align: u64,
     /// Whether it is a texture, a sampler or a surface.
     opaque: bool,
-    /// Whether the host may touch it, too.
+    /// The host may touch it, too.
     managed: bool,
 }
 

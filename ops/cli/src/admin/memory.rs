@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 
 use super::Administrator;
 
-/// How long one worker may take to answer. A busy one takes its time; one of a build before does not hear, which
+/// Time that one worker has to answer. A busy one takes it; one of a build before does not hear the question, which
 /// the broker says at once.
 const ASK: Duration = Duration::from_secs(3);
 /// Pages at most of one worker.

@@ -108,7 +108,7 @@ fn ids<'w>(workers: impl Iterator<Item = &'w WorkerStatus>) -> String {
     }
 }
 
-/// What starts another worker.
+/// Advice on how to start another worker.
 fn starts(like: Which) -> String {
     match like {
         Which::Gpu(gpu) => format!("`warploom worker --gpu {gpu}` starts one"),

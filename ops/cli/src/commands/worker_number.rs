@@ -10,7 +10,7 @@ use bus_schemas::{GpuId, Incarnation};
 use crate::admin::Administrator;
 use crate::output;
 
-/// How long broker and leader may take to say which workers there are.
+/// Time that broker and leader have to say which workers there are.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A number that was asked for.
@@ -18,12 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) enum Wanted {
     /// By a flag, the environment or the file.
     Given(GpuId),
-    /// By nobody: the default.
+    /// By default.
     Usual(GpuId),
 }
 
-/// The number that a worker gets beside those that live; of a number that was given and is taken, who has
-/// it.
+/// The number that a worker gets beside those that live. A number that was given and is taken is an error, with
+/// its owner.
 fn number(
     wanted: Wanted,
     live: &BTreeMap<GpuId, Incarnation>,

@@ -1,4 +1,4 @@
-//! What a manifest says of a file, and the names that every directory of evidence has.
+//! Sums of files in a manifest, and the names that every directory of evidence has.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) const FILES: [&str; 6] = [
     "faults.jsonl",
 ];
 
-/// What a file is.
+/// Size and hash of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSum {
     /// Its name.

@@ -34,7 +34,7 @@ pub struct Manifest {
     pub workers: Vec<WorkerEnd>,
 }
 
-/// What is known of the signature of a directory.
+/// Signature of a directory: its key, and the files that it leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seal {
     /// The public half of the key, as hexadecimal digits.

@@ -320,7 +320,7 @@ fn every_byte_of_every_file_is_signed() {
     Evidence::read(&dir, None).unwrap();
     std::fs::rename(dir.join("logs/worker.log"), dir.join("logs/other.log")).unwrap();
     refused("a file of another name");
-    // Nobody else signs it anew.
+    // Another key does not sign it anew.
     let stranger = EvidenceKey::of(&state.path().join("stranger")).unwrap();
     sign_again(&dir, &stranger).unwrap_err();
 }

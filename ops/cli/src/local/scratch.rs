@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 
 /// How the names of all of them begin.
 const PREFIX: &str = "warploom-";
-/// How the names of those end that have no locked file yet.
+/// End of the names of folders without a locked file.
 const NEW: &str = ".new";
 /// The file that is locked.
 const OWNER: &str = "owner.lock";
@@ -119,7 +119,7 @@ fn own(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Whether a name is of a folder without a lock.
+/// Says whether a name is of a folder without a lock.
 fn is_new(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(NEW)
 }

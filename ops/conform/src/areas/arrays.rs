@@ -1,4 +1,4 @@
-//! Arrays: what is told of them, and copies from and to them.
+//! Arrays: descriptors, refusals, and copies from and to them.
 
 use crate::bench::Bench;
 use crate::check::Check;

@@ -23,7 +23,7 @@ const BLOCKING: u32 = 0;
 const UNDER_WAY: i32 = 1;
 const OVER: i32 = 2;
 
-/// What is called beside a capture of a stream, and its code.
+/// Call beside a capture of a stream; gives its code.
 type Call = fn(&Bench, u64) -> Result<i32, Finding>;
 
 /// A call beside a capture: the function and what holds; the stream's flags and the capture's mode; the call; its
@@ -419,7 +419,7 @@ fn of_table() -> Vec<Check> {
     checks
 }
 
-/// Whether no other version of a function comes behind it in the table.
+/// Says whether no other version of a function comes behind it in the table.
 fn is_newest(function: &Function) -> bool {
     let last = FUNCTIONS.iter().rfind(|it| it.base() == function.base());
     last.is_some_and(|it| it.symbol == function.symbol)

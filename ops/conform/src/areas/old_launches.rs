@@ -25,7 +25,7 @@ fn prepared(bench: &Bench, address: u64, value: u32) -> Result<u64, Finding> {
     Ok(kernel)
 }
 
-/// How many words a launch fills, and with the value.
+/// Number of words that a launch fills with the value.
 fn filled(bench: &Bench, launch: impl FnOnce(u64) -> Outcome) -> Result<usize, Finding> {
     let address = bench.alloc(4 * WORDS)?;
     bench.write(address, &[0u32; WORDS])?;

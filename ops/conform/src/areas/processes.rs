@@ -1,4 +1,4 @@
-//! What a driver prints for kernels, and children of the process.
+//! Output of kernels, and children of the process.
 
 use std::ffi::CString;
 

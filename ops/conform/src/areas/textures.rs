@@ -25,13 +25,13 @@ const LINEAR: u32 = 1;
 /// `CU_TRSF_NORMALIZED_COORDINATES`.
 const NORMALIZED: u32 = 2;
 
-/// How a texture is read: `CUDA_TEXTURE_DESC` by its first fields.
+/// Way in which a texture is read: `CUDA_TEXTURE_DESC` by its first fields.
 #[derive(Clone, Copy)]
 struct Sampling {
     address: u32,
     filter: u32,
     flags: u32,
-    /// What lies beyond the edge.
+    /// Colour beyond the edge.
     border: f32,
 }
 
@@ -90,7 +90,7 @@ fn copy_rows(bench: &Bench, from: (u64, u64), to: (u64, u64)) -> Outcome {
     bench.ok("cuMemcpy2D_v2", words![&copy])
 }
 
-/// What a kernel reads at places of a texture.
+/// Values that a kernel reads at places of a texture.
 fn sampled(bench: &Bench, sampling: Sampling, places: &[(f32, f32)]) -> Result<Vec<f32>, Finding> {
     let module = module(bench)?;
     let kernel = bench.made("cuModuleGetFunction", words![module, c"sample"])?;

@@ -199,7 +199,7 @@ impl<'a> Body<'_, 'a> {
         Ok(operand(slot, address.offset, place, wide))
     }
 
-    /// Whether a name, of which the body knows this, is of a shared variable.
+    /// Says whether a name, which stands for `found` in the body, is of a shared variable.
     fn is_shared(&self, name: &str, found: Option<Named>) -> bool {
         let symbol = || self.builder.symbols.get(name);
         match found {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::commands::tenant::size;
 use crate::exit::UsageError;
 
-/// What the buffers of one kernel may take.
+/// Bytes that the buffers of one kernel take at most.
 const MOST: u64 = 8 << 30;
 
 /// Type of a scalar or of a buffer's elements.
