@@ -29,13 +29,10 @@ pub(crate) fn guard<T>(
     words: &[u64],
     body: impl FnOnce() -> Result<T>,
 ) -> i32 {
-    match admission(function, words) {
-        0 => caught(function.symbol, || {
-            capture::permit(function.capture)?;
-            body()
-        }),
-        refused => refused,
-    }
+    guarded(function, words, || {
+        capture::permit(function.capture)?;
+        body()
+    })
 }
 
 /// As [`guard`], for a form that waits on the thread's default stream and leaves the legacy one alone.
@@ -45,12 +42,17 @@ pub(crate) fn guard_of_thread<T>(
     words: &[u64],
     body: impl FnOnce() -> Result<T>,
 ) -> i32 {
+    guarded(function, words, || {
+        capture::refuse(Handle::<Stream>::PER_THREAD)?;
+        capture::permit(DuringCapture::Unsafe)?;
+        body()
+    })
+}
+
+#[inline]
+fn guarded<T>(function: &'static Function, words: &[u64], body: impl FnOnce() -> Result<T>) -> i32 {
     match admission(function, words) {
-        0 => caught(function.symbol, || {
-            capture::refuse(Handle::<Stream>::PER_THREAD)?;
-            capture::permit(DuringCapture::Unsafe)?;
-            body()
-        }),
+        0 => caught(function.symbol, body),
         refused => refused,
     }
 }

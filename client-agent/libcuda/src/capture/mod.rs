@@ -8,7 +8,7 @@ mod tests;
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use driver_api::DuringCapture;
 
@@ -93,14 +93,11 @@ pub(crate) fn wait_for_context(context: Handle<Context>) -> Result {
     }
 }
 
-/// Looks at the capture of a stream, or changes it; `None` where it is not captured.
+/// The captures, for a call on a stream; `None` where there are none.
 ///
 /// # Errors
 /// [`Status::STREAM_CAPTURE_IMPLICIT`] where the stream is the legacy one, and one that it waits for is captured.
-pub(crate) fn with<R>(
-    stream: Handle<Stream>,
-    body: impl FnOnce(&mut Capture) -> R,
-) -> Result<Option<R>> {
+fn beside(stream: Handle<Stream>) -> Result<Option<MutexGuard<'static, Captures>>> {
     if !is_any() {
         return Ok(None);
     }
@@ -108,13 +105,26 @@ pub(crate) fn with<R>(
     if stream.is_legacy() {
         captures.use_legacy(stack::top())?;
     }
-    Ok(captures.of(stream).map(body))
+    Ok(Some(captures))
+}
+
+/// Looks at the capture of a stream, or changes it; `None` where it is not captured.
+///
+/// # Errors
+/// As [`beside`].
+pub(crate) fn with<R>(
+    stream: Handle<Stream>,
+    body: impl FnOnce(&mut Capture) -> R,
+) -> Result<Option<R>> {
+    let mut captures = beside(stream)?;
+    let captured = captures.as_mut().and_then(|it| it.of(stream));
+    Ok(captured.map(body))
 }
 
 /// `CUstreamCaptureStatus` of a stream: 0 for none, 1 for one under way, 2 for one that came to nothing.
 ///
 /// # Errors
-/// As [`with`]; the captures go on.
+/// As [`beside`]; the captures go on.
 pub(crate) fn status(stream: Handle<Stream>) -> Result<c_int> {
     if !is_any() {
         return Ok(0);
@@ -214,12 +224,8 @@ pub(crate) fn record(event: Handle<Event>, stream: Handle<Stream>) -> Result<boo
 /// # Errors
 /// Where only one of them is captured, or each in a capture of its own.
 pub(crate) fn wait(event: Handle<Event>, stream: Handle<Stream>) -> Result<bool> {
-    if !is_any() {
-        return Ok(false);
+    match beside(stream)? {
+        Some(mut captures) => captures.wait(event, seen(stream)),
+        None => Ok(false),
     }
-    let mut captures = lock(&CAPTURES);
-    if stream.is_legacy() {
-        captures.use_legacy(stack::top())?;
-    }
-    captures.wait(event, seen(stream))
 }
