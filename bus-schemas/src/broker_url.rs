@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// Text in the place of a login.
@@ -45,36 +46,24 @@ impl BrokerUrl {
     }
 }
 
+/// A server's scheme with its end, if its URL has one, and the rest.
+fn scheme(server: &str) -> (&str, &str) {
+    let at = server.find("://").map_or(0, |at| at + 3);
+    server.split_at(at)
+}
+
 /// A server's login, if its URL has one, and the URL without it.
 fn parted(server: &str) -> (Option<String>, String) {
-    let (scheme, rest) = match server.split_once("://") {
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), server),
-    };
+    let (scheme, rest) = scheme(server);
     match rest.rsplit_once('@') {
-        Some((login, address)) => (Some(login.to_owned()), scheme + address),
+        Some((login, address)) => (Some(login.to_owned()), format!("{scheme}{address}")),
         None => (None, server.to_owned()),
     }
 }
 
 /// A part of a URL in which `%2F` and the like stand for what would end it.
 fn decoded(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, behind @ ..] = rest {
-        let code = behind.get(..2).filter(|_| *first == b'%');
-        let code = code.and_then(|code| std::str::from_utf8(code).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = behind.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = behind;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 impl From<String> for BrokerUrl {
@@ -129,10 +118,7 @@ impl Serialize for BrokerUrl {
 
 /// One server's URL without its login.
 fn shown(server: &str) -> String {
-    let (scheme, rest) = match server.split_once("://") {
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), server),
-    };
+    let (scheme, rest) = scheme(server);
     if let Some((_, address)) = rest.rsplit_once('@') {
         return format!("{scheme}{HIDDEN}@{address}");
     }

@@ -270,7 +270,18 @@ fn options(
             .connection_timeout(ENTRY_OF_SEVERAL)
             .reconnect_to_server_callback(move |pool, _| std::future::ready(next(pool)));
     }
-    match (settings.login.clone(), settings.url.login()) {
+    logged_in(options, settings.login.clone(), &settings.url)
+}
+
+/// Adds a login, user and password, else the one that the URL has. A connection is given addresses without it, for
+/// it logs where it goes.
+#[must_use]
+pub fn logged_in(
+    options: ConnectOptions,
+    login: Option<(String, String)>,
+    url: &BrokerUrl,
+) -> ConnectOptions {
+    match (login, url.login()) {
         (Some((user, password)), _) | (None, Some((user, Some(password)))) => {
             options.user_and_password(user, password)
         }

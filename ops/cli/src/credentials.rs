@@ -46,19 +46,14 @@ pub fn credentials(settings: &Settings) -> Result<Credentials> {
     Credentials::load(&path).context("the credentials of the cluster on this host")
 }
 
-/// How to connect with a login of the credentials, else with the one that the broker's URL has. The URL itself
-/// is never handed over with it: the connection logs where it goes.
+/// Adds a login of the credentials, else the one that the broker's URL has.
 pub(crate) fn logged_in(
     options: ConnectOptions,
     credentials: &Credentials,
     login: Option<&Login>,
 ) -> ConnectOptions {
-    match (login, credentials.url.login()) {
-        (Some(login), _) => options.user_and_password(login.user.clone(), login.password.clone()),
-        (None, Some((user, Some(password)))) => options.user_and_password(user, password),
-        (None, Some((token, None))) => options.token(token),
-        (None, None) => options,
-    }
+    let login = login.map(|it| (it.user.clone(), it.password.clone()));
+    bus::logged_in(options, login, &credentials.url)
 }
 
 /// Where the state of the cluster's broker is, if its logins are ours to give: where the credentials are
