@@ -1,5 +1,6 @@
 //! Conversions between all types of numbers: each instruction of PTX on chosen operands, against the host.
 
+use std::cmp::Ordering;
 use std::ffi::CString;
 
 use crate::bench::Bench;
@@ -163,9 +164,9 @@ fn nearest_half(value: f64) -> u16 {
     };
     let (down, up) = (size - half(below), top - size);
     let nearest = match down.total_cmp(&up) {
-        std::cmp::Ordering::Less => below,
-        std::cmp::Ordering::Greater => above,
-        std::cmp::Ordering::Equal => below + (below & 1),
+        Ordering::Less => below,
+        Ordering::Greater => above,
+        Ordering::Equal => below + (below & 1),
     };
     sign | nearest
 }
@@ -246,35 +247,119 @@ fn to_integer(from: Kind, to: Kind, rounding: Rounding) -> Conversion {
     }
 }
 
-fn to_float(from: Kind, to: Kind) -> Conversion {
+/// The number of a kind that an exact value becomes: the nearest one, moved by one step where the rounding says
+/// so. `beyond` compares a number's value with the exact one.
+fn rounded(nearest: u64, to: Kind, rounding: Rounding, beyond: impl Fn(f64) -> Ordering) -> u64 {
+    let value = to.value(nearest);
+    let negative = value.is_sign_negative();
+    // Sizes are in the order of bits: a step down is towards zero, and from infinity to the largest number.
+    let moves = match (rounding, beyond(value)) {
+        (Rounding::Nearest, _) | (_, Ordering::Equal) => 0,
+        (Rounding::Zero, Ordering::Greater) => {
+            if negative {
+                0
+            } else {
+                -1
+            }
+        }
+        (Rounding::Zero, Ordering::Less) => {
+            if negative {
+                -1
+            } else {
+                0
+            }
+        }
+        (Rounding::Down, Ordering::Greater) => {
+            if negative {
+                1
+            } else {
+                -1
+            }
+        }
+        (Rounding::Up, Ordering::Less) => {
+            if negative {
+                -1
+            } else {
+                1
+            }
+        }
+        (Rounding::Down | Rounding::Up, _) => 0,
+    };
+    nearest.wrapping_add_signed(moves)
+}
+
+/// Compares a number's value with a whole number.
+fn beyond_whole(value: f64, exact: i128) -> Ordering {
+    match value.is_infinite() {
+        true => value.total_cmp(&0.0),
+        // Numbers next to one of 64 bits are whole, or small enough for an exact comparison.
+        false if value.fract() == 0.0 => (value as i128).cmp(&exact),
+        false => value.total_cmp(&(exact as f64)),
+    }
+}
+
+fn to_float(from: Kind, to: Kind, rounding: Rounding) -> Conversion {
     let convert = |word: u64| {
         let number = from.number(word);
-        let made = match to.bits() {
+        let nearest = match to.bits() {
             // From the number itself: no value is rounded twice.
             32 => u64::from((number as f32).to_bits()),
             64 => (number as f64).to_bits(),
             _ => u64::from(nearest_half(number as f64)),
         };
+        let made = rounded(nearest, to, rounding, |value| beyond_whole(value, number));
         (from.cut(word), made)
     };
+    let letter = rounding.letter();
     Conversion {
-        instruction: format!("cvt.rn.{}.{}", to.name(), from.name()),
+        instruction: format!("cvt.r{letter}.{}.{}", to.name(), from.name()),
         from,
         to,
         rows: WHOLE.map(convert).to_vec(),
     }
 }
 
-fn between_floats(from: Kind, to: Kind) -> Conversion {
-    let rounding = if to.bits() < from.bits() { ".rn" } else { "" };
+/// To a wider kind, in which every value has its place.
+fn widened(from: Kind, to: Kind) -> Conversion {
     let convert = |value: f64| {
         let word = as_bits(from, value);
         (word, as_bits(to, from.value(word)))
     };
     Conversion {
-        instruction: format!("cvt{rounding}.{}.{}", to.name(), from.name()),
+        instruction: format!("cvt.{}.{}", to.name(), from.name()),
         from,
         to,
+        rows: VALUES.map(convert).to_vec(),
+    }
+}
+
+fn narrowed(from: Kind, to: Kind, rounding: Rounding) -> Conversion {
+    let convert = |value: f64| {
+        let word = as_bits(from, value);
+        let exact = from.value(word);
+        let made = rounded(as_bits(to, exact), to, rounding, |it| it.total_cmp(&exact));
+        (word, made)
+    };
+    let letter = rounding.letter();
+    Conversion {
+        instruction: format!("cvt.r{letter}.{}.{}", to.name(), from.name()),
+        from,
+        to,
+        rows: VALUES.map(convert).to_vec(),
+    }
+}
+
+/// To a whole number of the same kind.
+fn made_whole(kind: Kind, rounding: Rounding) -> Conversion {
+    let convert = |value: f64| {
+        let word = as_bits(kind, value);
+        (word, as_bits(kind, rounding.whole(kind.value(word))))
+    };
+    let letter = rounding.letter();
+    Conversion {
+        instruction: format!("cvt.r{letter}i.{0}.{0}", kind.name()),
+        from: kind,
+        to: kind,
         rows: VALUES.map(convert).to_vec(),
     }
 }
@@ -288,14 +373,21 @@ fn conversions() -> Vec<Conversion> {
                 all.push(between_integers(from, to, true));
             }
         }
-        all.extend(FLOATS.map(|to| to_float(from, to)));
+        for to in FLOATS {
+            all.extend(ROUNDINGS.map(|rounding| to_float(from, to, rounding)));
+        }
     }
     for from in FLOATS {
         for to in INTEGERS {
             all.extend(ROUNDINGS.map(|rounding| to_integer(from, to, rounding)));
         }
-        let others = FLOATS.into_iter().filter(|it| *it != from);
-        all.extend(others.map(|to| between_floats(from, to)));
+        for to in FLOATS {
+            match to.bits().cmp(&from.bits()) {
+                Ordering::Less => all.extend(ROUNDINGS.map(|it| narrowed(from, to, it))),
+                Ordering::Equal => all.extend(ROUNDINGS.map(|it| made_whole(from, it))),
+                Ordering::Greater => all.push(widened(from, to)),
+            }
+        }
     }
     all
 }
@@ -375,6 +467,32 @@ mod tests {
         for bits in 0..=0x7c00 {
             assert_eq!(nearest_half(half(bits)), bits);
         }
+    }
+
+    #[test]
+    fn a_rounding_takes_the_number_on_its_side() {
+        let of = |exact: i128, rounding| {
+            let nearest = u64::from((exact as f32).to_bits());
+            let made = rounded(nearest, Float(32), rounding, |it| beyond_whole(it, exact));
+            f32::from_bits(made as u32)
+        };
+        let (below, above) = (16_777_216.0, 16_777_218.0);
+        for (rounding, positive, negative) in [
+            (Rounding::Nearest, below, -below),
+            (Rounding::Zero, below, -below),
+            (Rounding::Down, below, -above),
+            (Rounding::Up, above, -below),
+        ] {
+            assert!(of(16_777_217, rounding) == positive && of(-16_777_217, rounding) == negative);
+            assert!(of(0, rounding) == 0.0 && of(5, rounding) == 5.0);
+        }
+        let half = |exact: i128, rounding| {
+            let nearest = u64::from(nearest_half(exact as f64));
+            rounded(nearest, Float(16), rounding, |it| beyond_whole(it, exact))
+        };
+        assert_eq!(half(70_000, Rounding::Nearest), 0x7c00);
+        assert_eq!(half(70_000, Rounding::Zero), 0x7bff);
+        assert_eq!(half(-70_000, Rounding::Up), 0xfbff);
     }
 
     #[test]
