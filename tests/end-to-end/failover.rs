@@ -70,12 +70,13 @@ async fn what_the_record_lacks_when_leaders_die_the_next_one_appends() {
     loaded.epoch_above(epoch, SOON).await;
     loaded.progress(5, SOON).await;
     record.empty(&jetstream).await;
-    loaded.progress(3, SOON).await;
+    // The longer it works behind them, the less do the last moments weigh.
+    loaded.progress(10, SOON).await;
     let (_, replayed) = loaded.replayed().await;
     // Each took what came in its last moments along. Without that two fifths are adopted; a busy machine orders
     // few positions beside those of the last moments.
     assert!(
-        replayed.positions > 100 && replayed.adopted * 3 < replayed.positions,
+        replayed.positions > 100 && replayed.adopted * 5 < replayed.positions,
         "{replayed:?}"
     );
 }

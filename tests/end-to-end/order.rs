@@ -264,7 +264,7 @@ async fn the_record_is_cut_where_the_days_cannot_be_kept() {
 }
 
 /// Nanoseconds between two inputs of a leader on a busy machine, at most.
-const BETWEEN_INPUTS: f64 = 1.5e9;
+const BETWEEN_INPUTS: f64 = 1e9;
 
 /// What devices did in the part that was cut off is kept: with the rest it is what the whole record tells. The
 /// leader is told to leave: while it leads, its record goes on between one look and the next.
