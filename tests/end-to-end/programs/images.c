@@ -290,6 +290,14 @@ static void mixed(void) {
     CHECK(cuMemcpyDtoH_v2(&word, words, sizeof word));
     ASSERT(word == 7);
     CHECK(cuModuleUnload(module));
+    /* Kernels of one variable stay together; an image of one kernel is refused when it is loaded. */
+    CHECK(cuModuleLoadData(&module, HEAD ".visible .global .u32 common;\n"
+                                         ".visible .entry good() { st.global.u32 [common], 7; ret; }\n"
+                                         ".visible .entry bad() { frobnicate.b32 common; ret; }\n"));
+    CHECK(cuModuleGetFunction(&good, module, "good"));
+    ANSWERS(INVALID_PTX, cuLaunchKernel(good, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    CHECK(cuModuleUnload(module));
+    ANSWERS(INVALID_PTX, cuModuleLoadData(&module, HEAD ".visible .entry bad() { frobnicate; ret; }\n"));
 }
 
 int main(int argc, char **argv) {
