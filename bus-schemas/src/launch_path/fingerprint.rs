@@ -22,6 +22,7 @@ impl FunctionFingerprint {
 
     /// The key of a launch with its attributes. A cluster makes another kernel of it for the device, and so
     /// does waiting for the whole grid; without either it is [`Self::key`].
+    #[inline]
     #[must_use]
     pub fn launch_key(self, launch: &Launch) -> KernelKey {
         let [x, y, z] = launch.attributes.cluster.map(u64::from);
@@ -35,6 +36,7 @@ impl FunctionFingerprint {
 
     /// The key of a launch: SplitMix64 over the fingerprint and, one after the other, grid x, y,
     /// z, block x, y, z and shared bytes.
+    #[inline]
     #[must_use]
     pub fn key(self, grid: Dim, block: Dim, shared: u32) -> KernelKey {
         let pairs = [
@@ -52,6 +54,7 @@ impl FunctionFingerprint {
 }
 
 /// One step of SplitMix64.
+#[inline]
 pub(crate) fn mix(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

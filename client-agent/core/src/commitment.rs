@@ -16,6 +16,9 @@ const RESEND: (Nanos, Nanos) = (5_000_000, 200_000_000);
 /// Bytes that a session is committed beside what it holds: an eighth of that, within these bounds.
 const SPARE: (u64, u64) = (2 << 20, 64 << 20);
 
+/// A program that asks for more so soon after it gave something back would have needed that.
+const SOON: Nanos = 1_000_000_000;
+
 /// What a tenant has of the device's memory, as the worker said last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KnownMemory {
@@ -54,6 +57,12 @@ pub struct Commitment {
     unsent: bool,
     /// Something was freed while it was under way, which nothing has told the worker.
     untold: bool,
+    /// The value of `committed` for which more was asked ahead of need: asked once, for there may be no more.
+    ahead_of: Option<u64>,
+    /// When something was given back last, and what was committed before.
+    given_back: Option<(Nanos, u64)>,
+    /// Bytes that are kept although they are not used: they were given back, and asked for again soon after.
+    keeps: u64,
     /// What the last request was refused with.
     refused: Option<(u64, Failure)>,
     known: KnownMemory,
@@ -79,6 +88,9 @@ impl Default for Commitment {
             asked: None,
             unsent: false,
             untold: false,
+            ahead_of: None,
+            given_back: None,
+            keeps: 0,
             refused: None,
             known: KnownMemory::default(),
             needs: 0,
@@ -143,6 +155,7 @@ impl Commitment {
             };
         }
         let wanted = least.saturating_add(spare(least));
+        self.asked_again(now);
         self.request(now, Held { bytes: held, after }, wanted, least);
         // Until the answer it takes no more.
         self.committed = self.committed.min(held);
@@ -150,6 +163,39 @@ impl Commitment {
             number: self.number,
             is_own: true,
         }
+    }
+
+    /// Says whether [`Commitment::ask_ahead`] is due for a session that holds so much: less than half of what
+    /// it asks for at a time is left, nothing is under way, and more was not refused already.
+    #[inline]
+    #[must_use]
+    pub fn runs_low(&self, held: u64) -> bool {
+        let left = self
+            .committed
+            .saturating_sub(held.saturating_add(self.promised));
+        left < spare(held) / 2
+            && self.asked.is_none()
+            && self.obeyed == self.recalled
+            && self.ahead_of != Some(self.committed)
+    }
+
+    /// Asks for more than is needed yet. The session goes on within what it may hold; where there is no more, it
+    /// keeps that, and others are not asked to make room.
+    pub fn ask_ahead(&mut self, now: Nanos, after: OpNumber) {
+        let committed = self.committed;
+        // To the worker it holds already what it may come to hold before the answer.
+        let at = Held {
+            bytes: committed,
+            after,
+        };
+        self.ahead_of = Some(committed);
+        self.asked_again(now);
+        self.request(
+            now,
+            at,
+            committed.saturating_add(spare(committed)),
+            committed,
+        );
     }
 
     /// Asks how things are. A request on its way that says what is held now will do. One that raises the
@@ -181,11 +227,31 @@ impl Commitment {
     /// answer is waited for.
     pub fn freed(&mut self, now: Nanos, held: u64, after: OpNumber) {
         self.untold = self.asked.is_some();
-        let unused = self.committed.saturating_sub(held);
-        let unused = unused.saturating_sub(self.needs);
-        if !self.untold && unused > 2 * spare(held) {
+        if !self.untold && self.has_much_unused(held) {
             let more = spare(held).saturating_add(self.needs);
+            self.given_back = Some((now, self.committed));
             self.lower(now, Held { bytes: held, after }, more);
+        }
+    }
+
+    /// Says whether [`Commitment::freed`] has anything to do.
+    #[inline]
+    #[must_use]
+    pub fn gives_back(&self, held: u64) -> bool {
+        self.asked.is_some() || self.has_much_unused(held)
+    }
+
+    fn has_much_unused(&self, held: u64) -> bool {
+        let unused = self.committed.saturating_sub(held);
+        unused.saturating_sub(self.needs) > self.keeps.max(2 * spare(held))
+    }
+
+    /// More is asked for. A program that frees and allocates by turns keeps what it needs for that.
+    fn asked_again(&mut self, now: Nanos) {
+        if let Some((at, before)) = self.given_back.take()
+            && now.saturating_sub(at) < SOON
+        {
+            self.keeps = self.keeps.max(before.min(SPARE.1));
         }
     }
 
@@ -204,6 +270,7 @@ impl Commitment {
         let at = Held { bytes: held, after };
         if answer.number == 0 {
             self.recalled = self.recalled.max(answer.recall);
+            (self.given_back, self.keeps) = (None, 0);
         } else if self
             .asked
             .take_if(|(request, _)| request.number == answer.number)

@@ -157,7 +157,7 @@ impl Connection {
             self.client.clone(),
             &self.subjects,
             &settings.tenant,
-            Box::new(Onlooker),
+            Box::new(Onlooker::new()),
             self.driver.clone(),
             settings.deadline,
         ));

@@ -11,6 +11,9 @@ use crate::status::{Result, Status};
 /// Limits by their numbers: a thread's stack, what is kept of prints, the heap of kernels, bytes.
 pub(crate) const LIMITS: [usize; 3] = [1024, 1 << 20, 8 << 20];
 
+/// How often a context was destroyed, released or reset.
+static ENDINGS: AtomicUsize = AtomicUsize::new(0);
+
 /// A context.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -59,6 +62,17 @@ impl Context {
         })
     }
 
+    /// How often a context was destroyed, released or reset: while that stays, active ones are active still.
+    #[inline]
+    pub(crate) fn endings() -> usize {
+        ENDINGS.load(Ordering::Acquire)
+    }
+
+    /// Notes that one was destroyed, released or reset.
+    pub(crate) fn note_ending() {
+        ENDINGS.fetch_add(1, Ordering::Release);
+    }
+
     pub(crate) fn retain(&self) {
         self.retained.fetch_add(1, Ordering::Relaxed);
     }
@@ -69,6 +83,7 @@ impl Context {
         let updated = self
             .retained
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+        Self::note_ending();
         updated.map(|_| ()).map_err(|_| Status::INVALID_CONTEXT)
     }
 
@@ -101,6 +116,7 @@ impl Context {
         for (limit, usual) in self.limits.iter().zip(LIMITS) {
             limit.store(usual, Ordering::Relaxed);
         }
+        Self::note_ending();
     }
 
     /// Says whether work can be done in it: a primary context needs to be retained.

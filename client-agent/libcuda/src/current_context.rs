@@ -1,5 +1,6 @@
 //! The current context of a thread, and with it the current device.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::abi::Handle;
@@ -29,6 +30,7 @@ pub(crate) fn made(context: Handle<Context>) -> Result<Arc<Context>> {
 pub(crate) fn destroy(context: Handle<Context>) -> Result {
     made(context)?;
     context.remove()?;
+    Context::note_ending();
     stack(|stack| {
         if stack.last() == Some(context) {
             stack.pop();
@@ -81,14 +83,45 @@ pub(crate) fn current() -> Result<(&'static Process, Arc<Context>)> {
     Ok((process, context))
 }
 
+/// The device of a context that was active when so many had ended.
+#[derive(Clone, Copy)]
+struct Found {
+    context: Handle<Context>,
+    endings: usize,
+    device: usize,
+}
+
+thread_local! {
+    /// What the thread's last call found: most threads stay with one context.
+    static FOUND: Cell<Found> = const {
+        Cell::new(Found { context: Handle::NULL, endings: 0, device: 0 })
+    };
+}
+
 /// The device of the current context.
 #[inline]
 pub(crate) fn current_device() -> Result<&'static Device> {
     let process = process()?;
-    let device = known()?.with(|context| context.is_active().then_some(context.device));
-    let device = device.ok().flatten();
-    let device = device.ok_or(Status::CONTEXT_IS_DESTROYED)?;
+    let (context, found) = (known()?, FOUND.get());
+    let device = match found.context == context && found.endings == Context::endings() {
+        true => found.device,
+        false => find_device(context)?,
+    };
     process.devices.get(device).ok_or(Status::INVALID_DEVICE)
+}
+
+#[cold]
+fn find_device(context: Handle<Context>) -> Result<usize> {
+    // Before it is looked at: what ends meanwhile is noticed by the next call.
+    let endings = Context::endings();
+    let device = context.with(|context| context.is_active().then_some(context.device));
+    let device = device.ok().flatten().ok_or(Status::CONTEXT_IS_DESTROYED)?;
+    FOUND.set(Found {
+        context,
+        endings,
+        device,
+    });
+    Ok(device)
 }
 
 /// The handle of the current context, which may be of one that was destroyed or released.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 
 use bus_schemas::{Symbol, Window};
 use client_session::{Module, Session};
@@ -38,7 +38,7 @@ pub(crate) struct Device {
     pub(crate) ipc: Ipc,
     /// Allocations of which the program says that copies wait; here they do anyhow.
     pub(crate) synchronous: Marked,
-    session: RwLock<Arc<Session>>,
+    session: Arc<Session>,
     /// Whether some module's variables lie outside of the window.
     elsewhere: AtomicBool,
     /// The pages on which they lie, reserved in this process.
@@ -65,7 +65,7 @@ impl Device {
             pools: Pools::default(),
             ipc: Ipc::default(),
             synchronous: Marked::default(),
-            session: RwLock::new(Arc::new(session)),
+            session: Arc::new(session),
             elsewhere: AtomicBool::new(false),
             reserved: Mutex::default(),
             round_trips: AtomicU64::new(0),
@@ -193,7 +193,9 @@ impl Device {
         // Before it is free: another thread may be given it then.
         self.held.remove(address);
         self.synchronous.set(address, false);
-        lock(&self.ipc.exported).remove(&address);
+        if let Some(mut exported) = self.ipc.exported.if_used() {
+            exported.remove(&address);
+        }
         self.pools.free(address);
         self.with(|session| {
             if self.managed.free(session, &self.mirrors, address)? {
@@ -225,13 +227,13 @@ impl Device {
 
     /// The session.
     pub(crate) fn session(&self) -> Arc<Session> {
-        Arc::clone(&self.session.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.session)
     }
 
     /// Uses the session without keeping it.
     #[inline]
     pub(crate) fn with<R>(&self, body: impl FnOnce(&Session) -> R) -> R {
-        body(&self.session.read().unwrap_or_else(PoisonError::into_inner))
+        body(&self.session)
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn patiently<T>(
 
 /// The name of the allocation of a device that begins at an address; the same each time.
 pub(crate) fn export(device: &Device, address: u64) -> Result<Name> {
-    let mut exported = lock(&device.ipc.exported);
+    let mut exported = device.ipc.exported.lock();
     if let Some(name) = exported.get(&address) {
         return Ok(*name);
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dashmap::DashMap;
+use foldhash::fast::FixedState;
 
 use crate::abi::Handle;
 use crate::status::{Result, Status};
@@ -17,7 +18,8 @@ static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
 
 /// The objects of one type.
 pub(crate) struct Handles<T> {
-    table: DashMap<usize, Arc<T>>,
+    /// Numbers of our own making need no hash that withstands an attacker.
+    table: DashMap<usize, Arc<T>, FixedState>,
 }
 
 /// A type of objects that have handles.
@@ -79,7 +81,7 @@ impl<T> Handles<T> {
     pub(crate) fn new() -> Self {
         // Few shards: programs have few threads, and the table should be small.
         Self {
-            table: DashMap::with_shard_amount(8),
+            table: DashMap::with_hasher_and_shard_amount(FixedState::default(), 8),
         }
     }
 

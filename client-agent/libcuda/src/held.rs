@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use foldhash::fast::FixedState;
 
 use crate::abi::Handle;
 use crate::context::Context;
-use crate::lock::lock;
+use crate::lock::{Seldom, lock};
 use crate::stack::top;
 
 /// When an allocation is freed that the program does not free.
@@ -22,7 +23,7 @@ pub(crate) enum Ends {
 /// The contexts of allocations, by address.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    table: Mutex<HashMap<u64, (Handle<Context>, Ends)>>,
+    table: Mutex<HashMap<u64, (Handle<Context>, Ends), FixedState>>,
 }
 
 impl Held {
@@ -47,25 +48,21 @@ impl Held {
 
 /// Allocations that the program has marked, which few do.
 #[derive(Debug, Default)]
-pub(crate) struct Marked {
-    are_some: AtomicBool,
-    bases: Mutex<BTreeSet<u64>>,
-}
+pub(crate) struct Marked(Seldom<BTreeSet<u64>>);
 
 impl Marked {
     /// Marks the allocation at a base, or takes its mark away.
     pub(crate) fn set(&self, base: u64, is_marked: bool) {
         if is_marked {
-            self.are_some.store(true, Ordering::Release);
-            lock(&self.bases).insert(base);
-        } else if self.are_some.load(Ordering::Acquire) {
-            lock(&self.bases).remove(&base);
+            self.0.lock().insert(base);
+        } else if let Some(mut bases) = self.0.if_used() {
+            bases.remove(&base);
         }
     }
 
-    /// Whether the allocation at a base is marked.
+    /// Says whether the allocation at a base is marked.
     pub(crate) fn holds(&self, base: u64) -> bool {
-        lock(&self.bases).contains(&base)
+        self.0.if_used().is_some_and(|bases| bases.contains(&base))
     }
 }
 

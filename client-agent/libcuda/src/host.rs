@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "gives out pages of this process")]
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -145,28 +145,39 @@ pub(crate) fn device_address(device: &Device, address: usize) -> Result<u64> {
     Ok(twin + (address - range.base) as u64)
 }
 
-/// A kernel's parameters as its device is to see them. Addresses are unified: a program may hand a
-/// kernel its own pointer to pinned memory, which becomes the address of the memory's twin. Pointers
-/// that lie in the device's memory are not seen here; those are to be asked for.
-pub(crate) fn translated<'a>(
+/// A kernel's parameters as its device is to see them, where that is not as the program gives them. Addresses are
+/// unified: a program may hand a kernel its own pointer to pinned memory, which becomes the address of the
+/// memory's twin. Pointers that lie in the device's memory are not seen here; those are to be asked for.
+#[inline]
+pub(crate) fn translated(
     device: &Device,
     layout: &[ParamInfo],
-    block: &'a [u8],
-) -> Result<Cow<'a, [u8]>> {
-    let mut block = Cow::Borrowed(block);
+    block: &[u8],
+) -> Result<Option<Vec<u8>>> {
     let near = LOWEST.load(Ordering::Acquire)..HIGHEST.load(Ordering::Acquire);
-    if near.is_empty() {
-        return Ok(block);
+    match near.is_empty() {
+        true => Ok(None),
+        false => translated_near(&near, device, layout, block),
     }
+}
+
+fn translated_near(
+    near: &Range<usize>,
+    device: &Device,
+    layout: &[ParamInfo],
+    block: &[u8],
+) -> Result<Option<Vec<u8>>> {
+    let mut translated = None;
     for at in words(layout, block.len()) {
         let word = block[at..].first_chunk().copied().map(usize::from_le_bytes);
         let is_pinned = |address: &usize| near.contains(address) && find(*address).is_some();
         if let Some(address) = word.filter(is_pinned) {
             let twin = device_address(device, address)?;
-            block.to_mut()[at..at + 8].copy_from_slice(&twin.to_le_bytes());
+            let to = translated.get_or_insert_with(|| block.to_vec());
+            to[at..at + 8].copy_from_slice(&twin.to_le_bytes());
         }
     }
-    Ok(block)
+    Ok(translated)
 }
 
 /// Where in a block of parameters pointers may lie: each parameter's whole words, for one may be a

@@ -11,6 +11,8 @@ use bus::random_id;
 use bus_schemas::{ExportKey, Incarnation, SessionId};
 use client_session::Session;
 
+use crate::lock::Seldom;
+
 /// What another process needs to know to use some memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name {
@@ -74,7 +76,7 @@ impl Name {
 #[derive(Debug, Default)]
 pub(crate) struct Ipc {
     /// By the first address of the allocation.
-    pub(crate) exported: Mutex<HashMap<u64, Name>>,
+    pub(crate) exported: Seldom<HashMap<u64, Name>>,
     pub(crate) opened: Mutex<HashMap<ExportKey, Opened>>,
 }
 

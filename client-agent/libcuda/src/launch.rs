@@ -126,12 +126,12 @@ pub(crate) fn start(
     params: &[u8],
 ) -> Result {
     let function = kernel.on(device)?;
-    crate::stats::launched();
     let shape = how.shape;
     if i64::from(shape.shared) > i64::from(kernel.dynamic.load(Ordering::Relaxed)) {
         return Err(Status::INVALID_VALUE);
     }
-    let params = &*translated(device, &kernel.entry().params, params)?;
+    let translated = translated(device, &kernel.entry().params, params)?;
+    let params = translated.as_deref().unwrap_or(params);
     let on = LaunchOn {
         stream,
         grid: shape.grid,

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use client_session::Session;
 
 use crate::advised::{Advice, Advised};
-use crate::lock::lock;
+use crate::lock::{Seldom, lock};
 use crate::mirror::Mirrors;
 use crate::status::{Result, Status};
 
@@ -75,28 +75,26 @@ struct Range {
 /// A device's managed allocations, by address.
 #[derive(Debug, Default)]
 pub(crate) struct Managed {
-    table: Mutex<BTreeMap<u64, Range>>,
+    table: Seldom<BTreeMap<u64, Range>>,
     advised: Mutex<Advised>,
 }
 
 impl Managed {
     /// Whether an address is of managed memory.
     pub(crate) fn holds(&self, address: u64) -> bool {
-        let table = lock(&self.table);
-        let found = table.range(..=address).next_back();
-        found.is_some_and(|(start, range)| address - start < range.bytes)
+        self.range(address).is_some()
     }
 
     /// Where the managed memory begins that holds an address, and the bytes that were asked for.
     pub(crate) fn range(&self, address: u64) -> Option<(u64, u64)> {
-        let table = lock(&self.table);
+        let table = self.table.if_used()?;
         let (start, range) = table.range(..=address).next_back()?;
         (address - start < range.bytes).then_some((*start, range.asked))
     }
 
     /// The pages of a range that lies in one managed allocation; `None` where it does not.
     fn pages(&self, address: u64, bytes: u64) -> Option<std::ops::Range<u64>> {
-        let table = lock(&self.table);
+        let table = self.table.if_used()?;
         let (start, range) = table.range(..=address).next_back()?;
         let end = address.checked_add(bytes).filter(|_| bytes > 0)?;
         let inside = end <= start + range.bytes;
@@ -133,7 +131,9 @@ impl Managed {
         }
         // SAFETY: the pages are fresh, and open until they are freed, which ends the mirror first.
         unsafe { mirrors.add_zeroed(session, address as usize, address, bytes as usize)? };
-        lock(&self.table).insert(address, Range { bytes, asked, base });
+        self.table
+            .lock()
+            .insert(address, Range { bytes, asked, base });
         Ok(address)
     }
 
@@ -164,21 +164,27 @@ impl Managed {
             mirrors.add(session, address as usize, address, now.len())?;
         }
         let (asked, base) = (bytes, address);
-        lock(&self.table).insert(address, Range { bytes, asked, base });
+        self.table
+            .lock()
+            .insert(address, Range { bytes, asked, base });
         Ok(())
     }
 
     /// Variables of a module that is unloaded are managed no more: what the program still reads there stays,
     /// and is not written to the device, where something else will lie.
     pub(crate) fn disown(&self, mirrors: &Mirrors, address: u64) {
-        if lock(&self.table).remove(&address).is_some() {
+        if self.taken(address).is_some() {
             mirrors.remove(address as usize);
         }
     }
 
+    fn taken(&self, address: u64) -> Option<Range> {
+        self.table.if_used()?.remove(&address)
+    }
+
     /// Frees an allocation, if it is a managed one; whether it was.
     pub(crate) fn free(&self, session: &Session, mirrors: &Mirrors, address: u64) -> Result<bool> {
-        let Some(range) = lock(&self.table).remove(&address) else {
+        let Some(range) = self.taken(address) else {
             return Ok(false);
         };
         lock(&self.advised).forget(address..address + range.bytes.next_multiple_of(PAGE));

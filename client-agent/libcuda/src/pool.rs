@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::abi::Handle;
 use crate::handle::table;
-use crate::lock::lock;
+use crate::lock::{Seldom, lock};
 use crate::status::{Result, Status};
 
 /// The value of a pool's attribute: a switch or a number of bytes.
@@ -130,7 +130,7 @@ pub(crate) struct Pools {
     pub(crate) own: Arc<Pool>,
     current: Mutex<Option<Handle<MadePool>>>,
     /// The allocations of pools, by address: the pool and the bytes.
-    of: Mutex<HashMap<u64, (Arc<Pool>, u64)>>,
+    of: Seldom<HashMap<u64, (Arc<Pool>, u64)>>,
 }
 
 impl Default for Pools {
@@ -138,7 +138,7 @@ impl Default for Pools {
         Self {
             own: Arc::new(Pool::new(0)),
             current: Mutex::default(),
-            of: Mutex::default(),
+            of: Seldom::default(),
         }
     }
 }
@@ -159,20 +159,19 @@ impl Pools {
         pool.grow(bytes)?;
         let address = alloc().inspect_err(|_| pool.shrink(bytes))?;
         pool.made();
-        lock(&self.of).insert(address, (Arc::clone(pool), bytes));
+        self.of.lock().insert(address, (Arc::clone(pool), bytes));
         Ok(address)
     }
 
     /// The pool of an allocation, if it is of one.
     pub(crate) fn of(&self, address: u64) -> Option<Arc<Pool>> {
-        lock(&self.of)
-            .get(&address)
-            .map(|(pool, _)| Arc::clone(pool))
+        let of = self.of.if_used()?;
+        of.get(&address).map(|(pool, _)| Arc::clone(pool))
     }
 
     /// An allocation is about to be freed, whether it is a pool's or not.
     pub(crate) fn free(&self, address: u64) {
-        let was = lock(&self.of).remove(&address);
+        let was = self.of.if_used().and_then(|mut of| of.remove(&address));
         if let Some((pool, bytes)) = was {
             pool.shrink(bytes);
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::device::Device;
 use crate::lock::lock;
@@ -17,7 +17,8 @@ use crate::tables::asked;
 static MISSED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
 /// Kernels that were brought to a device.
 static KERNELS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-static LAUNCHES: AtomicU64 = AtomicU64::new(0);
+/// Launches of each session.
+static LAUNCHES: Mutex<Vec<Arc<AtomicU64>>> = Mutex::new(Vec::new());
 
 /// Most kernels that are reported.
 const MOST_KERNELS: usize = 65_536;
@@ -35,10 +36,11 @@ pub(crate) fn used(kernel: &str) {
     }
 }
 
-/// A kernel was launched.
-#[inline]
-pub(crate) fn launched() {
-    LAUNCHES.fetch_add(1, Ordering::Relaxed);
+/// A counter of one more session's launches, to which one thread at a time adds.
+pub(crate) fn launches() -> Arc<AtomicU64> {
+    let counter = Arc::default();
+    lock(&LAUNCHES).push(Arc::clone(&counter));
+    counter
 }
 
 /// Writes the report, if it is asked for.
@@ -78,6 +80,11 @@ fn failures(devices: &[Device]) -> String {
         .collect()
 }
 
+fn all_launches() -> u64 {
+    let counters = lock(&LAUNCHES);
+    counters.iter().map(|it| it.load(Ordering::Relaxed)).sum()
+}
+
 fn json(waits: u64) -> String {
     let (answered, refused) = asked::counts();
     let without = module::refusals().into_iter();
@@ -87,7 +94,7 @@ fn json(waits: u64) -> String {
     format!(
         "{{\"waits\": {waits}, \"launches\": {}, \"kernels\": [{}], \"missed\": [{}], \
          \"tables_answered\": {answered}, \"tables_refused\": {refused}, \"without_ptx\": {{{}}}}}",
-        LAUNCHES.load(Ordering::Relaxed),
+        all_launches(),
         list(lock(&KERNELS).iter().map(String::as_str)),
         list(lock(&MISSED).iter().copied()),
         without.join(", ")
@@ -123,10 +130,11 @@ mod tests {
         assert_eq!(quoted("a \"b\" \\ c\n"), r#""a \"b\" \\ c\u000a""#);
         missed("cuNothing");
         used("kernel");
-        launched();
+        launches().store(5, Ordering::Relaxed);
         let report = json(3);
         for part in [
             "\"waits\": 3",
+            "\"launches\": 5",
             "\"cuNothing\"",
             "\"kernels\": [\"kernel\"]",
             "\"without_ptx\": {",

@@ -207,3 +207,82 @@ fn what_is_not_used_is_given_back_when_it_is_much_or_recalled() {
     commitment.answered(8, MIB, 3, &recall(2));
     assert_eq!(commitment.message(8), None);
 }
+
+#[test]
+fn a_program_that_runs_low_asks_ahead_and_goes_on() {
+    let mut commitment = Commitment::default();
+    commitment.ask(0, 0, 0, 2 * MIB);
+    let request = sent(&mut commitment, 0);
+    commitment.answered(1, 0, 0, &answer(&request, 4 * MIB));
+    assert!(!commitment.runs_low(3 * MIB));
+    assert!(commitment.runs_low(3 * MIB + 256));
+    commitment.ask_ahead(2, 9);
+    let ahead = sent(&mut commitment, 2);
+    // The worker is told of what it may come to hold before the answer.
+    let asked = (ahead.held, ahead.after, ahead.least, ahead.wanted);
+    assert_eq!(asked, (4 * MIB, 9, 4 * MIB, 6 * MIB));
+    assert!(commitment.has_room(3 * MIB, MIB) && !commitment.runs_low(4 * MIB));
+    // A call that needs more waits for that answer first, and a look tells of what is held.
+    let other = commitment.ask(3, 4 * MIB, 9, 256);
+    assert_eq!((other.number, other.is_own), (ahead.number, false));
+    assert!(!commitment.tells(ahead.number, 3 * MIB));
+    // There is no more: it is not asked for again until something else has changed that.
+    commitment.answered(4, 4 * MIB, 9, &answer(&ahead, 4 * MIB));
+    assert!(commitment.has_room(3 * MIB, MIB) && !commitment.runs_low(4 * MIB));
+    let own = commitment.ask(5, 4 * MIB, 9, 256);
+    let request = sent(&mut commitment, 5);
+    assert!(own.is_own && request.least == 4 * MIB + 256);
+    commitment.answered(6, 4 * MIB, 9, &answer(&request, request.least));
+    assert!(commitment.runs_low(4 * MIB + 256));
+    // A recall comes first.
+    let recall = MemoryAnswer {
+        number: 0,
+        recall: 1,
+        ..answer(&request, 0)
+    };
+    commitment.ask_ahead(7, 10);
+    commitment.answered(8, 4 * MIB, 10, &recall);
+    commitment.answered(9, 4 * MIB, 10, &answer(&ahead, 0));
+    assert!(!commitment.runs_low(4 * MIB + 256));
+}
+
+#[test]
+fn a_program_that_frees_and_allocates_by_turns_asks_once() {
+    let mut commitment = Commitment::default();
+    let mut now = 0;
+    let mut asks = Vec::new();
+    for turn in 0..4 {
+        now += 1;
+        if !commitment.has_room(0, 5 * MIB) {
+            commitment.ask(now, 0, turn, 5 * MIB);
+            let request = sent(&mut commitment, now);
+            commitment.answered(now, 0, turn, &answer(&request, request.wanted));
+            asks.push(turn);
+        }
+        assert_eq!(commitment.gives_back(0), turn == 0);
+        commitment.freed(now, 0, turn);
+        if let Some(bytes) = commitment.message(now) {
+            let request: MemoryRequest = decode(&bytes).expect("a request");
+            commitment.answered(now, 0, turn, &answer(&request, request.wanted));
+        }
+    }
+    assert_eq!(asks, [0, 1]);
+    // Until others need it.
+    commitment.look(now, 0, 9);
+    let looked = sent(&mut commitment, now);
+    let recall = MemoryAnswer {
+        number: 0,
+        recall: 1,
+        ..answer(&looked, 0)
+    };
+    commitment.answered(now, 0, 9, &recall);
+    commitment.answered(now, 0, 9, &answer(&looked, looked.wanted));
+    let obeyed = sent(&mut commitment, now);
+    assert_eq!(obeyed.wanted, 0);
+    commitment.answered(now, 0, 9, &answer(&obeyed, 0));
+    now += SOON;
+    commitment.ask(now, 0, 9, 5 * MIB);
+    let request = sent(&mut commitment, now);
+    commitment.answered(now, 0, 9, &answer(&request, request.wanted));
+    assert!(commitment.gives_back(0));
+}

@@ -5,9 +5,9 @@ use std::sync::MutexGuard;
 use std::task::{Poll, Waker};
 
 use bus_schemas::{Code, Failure, KernelKey, MemoryAnswer, Op, OpNumber};
-use client_agent_core::{Addresses, Asked, Commitment, KnownMemory, Nanos};
+use client_agent_core::{Asked, Commitment, KnownMemory, Nanos, Outbox, PushError};
 
-use super::outbound::SessionChannel;
+use super::outbound::{SessionChannel, refusal};
 use super::state::Inner;
 use crate::error::{ClientError, refused};
 
@@ -22,48 +22,83 @@ impl SessionChannel {
     /// [`ClientError::Refused`] where the tenant's quota, the device or the window has no room: the
     /// session goes on. Else as [`SessionChannel::push`].
     pub fn alloc(&self, bytes: u64) -> Result<u64, ClientError> {
-        let address = self.with_room(bytes, |addresses| addresses.alloc(bytes))?;
-        self.push(&Op::Alloc { address, bytes }, 0, &[], KernelKey(0))?;
+        let (inner, address) = self.having_room(bytes, |inner| inner.addresses.alloc(bytes))?;
+        self.append(inner, &Op::Alloc { address, bytes })?;
         Ok(address)
     }
 
-    /// Takes addresses once the session may hold so much more.
-    fn with_room<T>(
-        &self,
-        bytes: u64,
-        take: impl Fn(&mut Addresses) -> Result<T, Failure>,
-    ) -> Result<T, ClientError> {
-        self.having_room(bytes, |inner| take(&mut inner.addresses))
+    /// Appends an op of the session's memory under the lock that its caller has; waits while the outbox is full.
+    fn append(&self, mut inner: MutexGuard<'_, Inner>, op: &Op) -> Result<(), ClientError> {
+        match self.push_within(&mut inner, op, 0, &[], KernelKey(0)) {
+            Ok(_) => Ok(()),
+            Err(PushError::Full) => {
+                drop(inner);
+                self.push(op, 0, &[], KernelKey(0)).map(drop)
+            }
+            Err(other) => Err(refusal(other)),
+        }
     }
 
-    /// Does something once the session may hold so much more.
+    /// Does something once the session may hold so much more: its result, and the lock under which that was done.
     fn having_room<T>(
         &self,
         bytes: u64,
-        take: impl Fn(&mut Inner) -> Result<T, Failure>,
-    ) -> Result<T, ClientError> {
-        let mut waits = false;
-        let taken = loop {
-            let mut inner = self.lock();
+        take: impl FnOnce(&mut Inner) -> Result<T, Failure>,
+    ) -> Result<(MutexGuard<'_, Inner>, T), ClientError> {
+        let mut inner = self.lock();
+        if inner.lacks(bytes) {
+            inner = self.wait_for_room(inner, bytes)?;
+        }
+        let taken = take(&mut inner).map_err(ClientError::Refused)?;
+        self.ask_ahead(&mut inner);
+        Ok((inner, taken))
+    }
+
+    /// Waits until the session may hold so much more.
+    #[cold]
+    fn wait_for_room<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        bytes: u64,
+    ) -> Result<MutexGuard<'a, Inner>, ClientError> {
+        if let Some(commitment) = &mut inner.commitment {
+            commitment.needs(bytes);
+        }
+        let (mut inner, waited) = loop {
             let held = inner.addresses.held();
-            let lacks = |it: &Commitment| bytes > 0 && !it.has_room(held, bytes);
-            match inner.commitment.as_mut().filter(|it| lacks(it)) {
-                None => break take(&mut inner).map_err(ClientError::Refused),
-                Some(commitment) if !waits => {
-                    waits = true;
-                    commitment.needs(bytes);
-                }
-                Some(_) => {}
-            }
-            let asked = |it: &mut Commitment, now, after| it.ask(now, held, after, bytes);
-            if let Err(error) = self.ask(inner, asked) {
-                break Err(error);
+            let asked = self.ask(inner, |it, now, after| it.ask(now, held, after, bytes));
+            inner = self.lock();
+            if asked.is_err() || !inner.lacks(bytes) {
+                break (inner, asked);
             }
         };
-        if waits && let Some(commitment) = &mut self.lock().commitment {
+        if let Some(commitment) = &mut inner.commitment {
             commitment.needs_no_more(bytes);
         }
-        taken
+        waited.map(|()| inner)
+    }
+
+    /// Asks for more before it is needed, so that no call has to wait for it.
+    #[inline]
+    fn ask_ahead(&self, inner: &mut Inner) {
+        let held = inner.addresses.held();
+        if inner
+            .commitment
+            .as_ref()
+            .is_some_and(|it| it.runs_low(held))
+        {
+            self.raise(inner);
+        }
+    }
+
+    #[cold]
+    fn raise(&self, inner: &mut Inner) {
+        let (now, after) = (self.now(), inner.outbox.last());
+        if let Some(commitment) = &mut inner.commitment {
+            commitment.ask_ahead(now, after);
+        }
+        self.publish_memory(inner);
+        self.driver.kick();
     }
 
     /// Asks the worker and waits for the answer.
@@ -158,7 +193,15 @@ impl SessionChannel {
 
     /// Something was freed: what is not used may be given back.
     fn freed(&self, inner: &mut Inner) {
-        let (now, held, after) = (self.now(), inner.addresses.held(), inner.outbox.last());
+        let held = inner.addresses.held();
+        if inner
+            .commitment
+            .as_ref()
+            .is_none_or(|it| !it.gives_back(held))
+        {
+            return;
+        }
+        let (now, after) = (self.now(), inner.outbox.last());
         if let Some(commitment) = &mut inner.commitment {
             commitment.freed(now, held, after);
         }
@@ -170,23 +213,22 @@ impl SessionChannel {
     /// # Errors
     /// [`ClientError::Refused`] where none begins there, else as [`SessionChannel::push`].
     pub fn free(&self, address: u64) -> Result<(), ClientError> {
-        // Pushed before the range is given out again, so that its next allocation comes later.
-        let range = self.range(address);
-        let begins = range.is_some_and(|(base, _)| base == address);
-        let end = range.map_or(address, |(base, bytes)| base + bytes);
-        if !begins || self.lock().addresses.is_mapped(address) {
-            let detail = format!("no allocation begins at {address:#x}");
-            return Err(refused(Code::BadAddress, detail));
+        loop {
+            let mut inner = self.lock();
+            if !inner.outbox.has_room() {
+                self.make_room(inner, Outbox::has_room);
+                continue;
+            }
+            // Under one lock, so that the range's next allocation comes behind the op.
+            let freed = inner.addresses.free(address);
+            let bytes = freed.map_err(ClientError::Refused)?;
+            let op = Op::Free { address };
+            let pushed = self.push_within(&mut inner, &op, 0, &[], KernelKey(0));
+            pushed.map_err(refusal)?;
+            inner.places.forget(address..address + bytes);
+            self.freed(&mut inner);
+            return Ok(());
         }
-        self.push(&Op::Free { address }, 0, &[], KernelKey(0))?;
-        let mut inner = self.lock();
-        inner
-            .addresses
-            .free(address)
-            .map_err(ClientError::Refused)?;
-        inner.places.forget(address..end);
-        self.freed(&mut inner);
-        Ok(())
     }
 
     /// Keeps a range of addresses free for [`SessionChannel::map`]: its first address, a multiple of `align`.
@@ -215,12 +257,13 @@ impl SessionChannel {
     /// # Errors
     /// As [`SessionChannel::alloc`], but for the window.
     pub fn promise(&self, bytes: u64) -> Result<(), ClientError> {
-        self.having_room(bytes, |inner| {
+        let kept = self.having_room(bytes, |inner| {
             if let Some(commitment) = &mut inner.commitment {
                 commitment.promise(bytes);
             }
             Ok(())
-        })
+        });
+        kept.map(drop)
     }
 
     /// The room that [`SessionChannel::promise`] kept is not needed.
@@ -255,9 +298,8 @@ impl SessionChannel {
     /// [`ClientError::Refused`] where that is not reserved and free, or above the quota; else as
     /// [`SessionChannel::push`].
     pub fn map(&self, address: u64, bytes: u64) -> Result<(), ClientError> {
-        self.with_room(bytes, |addresses| addresses.map(address, bytes))?;
-        self.push(&Op::Alloc { address, bytes }, 0, &[], KernelKey(0))?;
-        Ok(())
+        let (inner, ()) = self.having_room(bytes, |inner| inner.addresses.map(address, bytes))?;
+        self.append(inner, &Op::Alloc { address, bytes })
     }
 
     /// Whether what begins at `address` lies in a reserved range: mapped there, or another session's.

@@ -148,25 +148,40 @@ impl SessionChannel {
     ) -> Result<OpNumber, ClientError> {
         loop {
             let mut inner = self.lock();
-            match inner.outbox.push(op, stream, payload, key) {
-                Ok(number) => {
-                    inner.observer.pushed(op, number);
-                    if op.has_result() {
-                        inner.slots.insert(number, Slot::default());
-                    }
-                    if inner.outbox.wants_flush() && !self.lingers(&mut inner) {
-                        self.handle(&mut inner, Event::Flush);
-                        // Who asks for an answer will wait for it, and drive.
-                        if !op.has_result() {
-                            self.driver.kick();
-                        }
-                    }
-                    return Ok(number);
-                }
+            match self.push_within(&mut inner, op, stream, payload, key) {
+                Ok(number) => return Ok(number),
                 Err(PushError::Full) => self.make_room(inner, Outbox::has_room),
                 Err(other) => return Err(refusal(other)),
             }
         }
+    }
+
+    /// Appends an op under the channel's lock.
+    ///
+    /// # Errors
+    /// As [`Outbox::push`].
+    #[inline]
+    pub(super) fn push_within(
+        &self,
+        inner: &mut Inner,
+        op: &Op,
+        stream: u16,
+        payload: &[u8],
+        key: KernelKey,
+    ) -> Result<OpNumber, PushError> {
+        let number = inner.outbox.push(op, stream, payload, key)?;
+        inner.observer.pushed(op, number);
+        if op.has_result() {
+            inner.slots.insert(number, Slot::default());
+        }
+        if inner.outbox.wants_flush() && !self.lingers(inner) {
+            self.handle(inner, Event::Flush);
+            // A caller that asks for an answer will wait for it, and drive.
+            if !op.has_result() {
+                self.driver.kick();
+            }
+        }
+        Ok(number)
     }
 
     /// Takes bytes too large for a batch; waits while too many are on their way.

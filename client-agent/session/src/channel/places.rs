@@ -21,6 +21,9 @@ impl Places {
 
     /// An allocation is freed: whatever comes there next is new.
     pub(super) fn forget(&mut self, range: Range<u64>) {
+        if self.0.range(range.clone()).next().is_none() {
+            return;
+        }
         let mut rest = self.0.split_off(&range.start);
         self.0.append(&mut rest.split_off(&range.end));
     }

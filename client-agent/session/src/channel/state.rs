@@ -79,6 +79,14 @@ pub(super) enum ImageState {
 }
 
 impl Inner {
+    /// Says whether the worker has to be asked before the session holds so much more.
+    #[inline]
+    pub(super) fn lacks(&self, bytes: u64) -> bool {
+        let held = self.addresses.held();
+        let lacks = |it: &Commitment| bytes > 0 && !it.has_room(held, bytes);
+        self.commitment.as_ref().is_some_and(lacks)
+    }
+
     /// Adds to the answer of an op, unless no thread waits for it any more.
     pub(super) fn answer(&mut self, op: OpNumber, add: impl FnOnce(&mut Slot)) {
         if let Some(slot) = self.slots.get_mut(&op) {

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use bus_schemas::{Failure, MemoryAnswer, OpNumber, SessionId, Tenant, invariant};
 
 use super::Pager;
+use super::commitment::Commitment;
 use super::session::SessionMemory;
 use super::tally::{over_capacity, over_most, over_quota};
 use super::waiting::{MemoryAction, MemoryRequested, Waiting};
@@ -168,6 +169,11 @@ impl Pager {
             self.answer(requested, None, actions);
             return true;
         }
+        if requested.least <= self.promised(session) {
+            // It has what it needs, and asked for more ahead of that.
+            self.answer(requested, None, actions);
+            return true;
+        }
         self.recall(
             (now, waiting.since),
             session,
@@ -296,21 +302,27 @@ impl Pager {
         actions: &mut Vec<MemoryAction>,
     ) {
         let session = requested.session;
-        let memory = self.sessions.get(&session);
-        let commitment = memory.and_then(|memory| memory.commitment.as_ref());
         actions.push(MemoryAction::Answer {
             session,
             number: requested.number,
-            committed: commitment.map_or(0, |commitment| commitment.last()),
+            committed: self.promised(session),
             memory: self.memory(session, requested.held).unwrap_or_default(),
             refused,
         });
     }
 
     fn number(&self, session: SessionId) -> u64 {
+        self.commitment(session).map_or(0, |it| it.number)
+    }
+
+    /// Bytes that a session's client goes by.
+    fn promised(&self, session: SessionId) -> u64 {
+        self.commitment(session).map_or(0, Commitment::last)
+    }
+
+    fn commitment(&self, session: SessionId) -> Option<&Commitment> {
         let memory = self.sessions.get(&session);
-        let commitment = memory.and_then(|memory| memory.commitment.as_ref());
-        commitment.map_or(0, |commitment| commitment.number)
+        memory.and_then(|memory| memory.commitment.as_ref())
     }
 
     fn closes(&self, session: SessionId) -> bool {

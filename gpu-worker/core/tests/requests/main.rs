@@ -160,6 +160,26 @@ fn a_session_that_is_closed_is_waited_for() {
 }
 
 #[test]
+fn what_is_asked_for_ahead_of_need_is_given_where_it_is_free() {
+    let mut world = World::new(&["a", "a"]);
+    assert_eq!(world.request(1, PAGE, 4 * PAGE), Some(Ok(4 * PAGE)));
+    world.allocate(1, PAGE);
+    assert_eq!(world.ahead(1, 6 * PAGE), Some(Ok(6 * PAGE)));
+    let rest = QUOTA - 6 * PAGE;
+    assert_eq!(world.request(2, PAGE, rest), Some(Ok(rest)));
+    // It keeps what it has, and the other one, which does not use it all, is not asked.
+    world.on_the_way = Some(std::collections::BTreeMap::new());
+    assert_eq!(world.ahead(1, 7 * PAGE), Some(Ok(6 * PAGE)));
+    // Nor where its quota is lower than that by now.
+    world.set_quotas(&[("a", 2 * PAGE)]);
+    world.on_the_way = Some(std::collections::BTreeMap::new());
+    assert_eq!(world.ahead(1, 7 * PAGE), Some(Ok(6 * PAGE)));
+    assert_eq!(world.on_the_way.as_ref().map(|it| it.len()), Some(0));
+    world.allocate(1, 5 * PAGE);
+    world.run_all(1);
+}
+
+#[test]
 fn a_lower_quota_takes_nothing_away_and_lets_nothing_grow() {
     let mut world = World::new(&["a"]);
     assert_eq!(world.request(1, 8 * PAGE, 16 * PAGE), Some(Ok(16 * PAGE)));

@@ -10,6 +10,7 @@ use crate::world::{CAPACITY, MS, PAGE, QUOTA, World};
 #[derive(Debug, Clone)]
 enum Step {
     Allocate(u64, u64, u64),
+    Ahead(u64, u64),
     Free(u64),
     Admit(u64),
     Run(u64),
@@ -22,6 +23,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let id = || 1..5_u64;
     let step = prop_oneof![
         4 => (id(), 1..90_u64, 0..60_u64).prop_map(|(id, need, more)| Step::Allocate(id, need, more)),
+        1 => (id(), 1..60_u64).prop_map(|(id, more)| Step::Ahead(id, more)),
         3 => id().prop_map(Step::Free),
         4 => id().prop_map(Step::Admit),
         4 => id().prop_map(Step::Run),
@@ -58,6 +60,13 @@ proptest! {
                         world.allocate(id, bytes);
                     }
                 }
+                // A client has one request under way, and obeys a recall first.
+                Step::Ahead(id, more) if !world.waits(id) => {
+                    let ceiling = world.session(id).ceiling;
+                    let answer = world.ahead(id, ceiling + more * PAGE);
+                    prop_assert!(matches!(answer, Some(Ok(it)) if it >= ceiling), "{answer:?}");
+                }
+                Step::Ahead(..) => {}
                 Step::Free(id) if !waiting.contains_key(&id) => world.free(id),
                 Step::Free(_) => {}
                 Step::Admit(id) => world.admit(id),

@@ -89,12 +89,24 @@ impl World {
 
     pub(crate) fn ask(&mut self, id: u64, least: u64, wanted: u64) {
         let session = self.session(id);
-        session.number += 1;
         session.ceiling = session.held;
+        self.send(id, least, wanted);
+    }
+
+    /// Asks ahead of need: the session goes on within what is committed.
+    pub(crate) fn ahead(&mut self, id: u64, wanted: u64) -> Option<Result<u64, Code>> {
+        let ceiling = self.session(id).ceiling;
+        self.send(id, ceiling, wanted);
+        self.answers.remove(&id)
+    }
+
+    fn send(&mut self, id: u64, least: u64, wanted: u64) {
+        let session = self.session(id);
+        session.number += 1;
         let requested = MemoryRequested {
             session: SessionId(id),
             number: session.number,
-            held: session.held,
+            held: session.ceiling,
             after: session.op,
             wanted,
             least,
