@@ -79,7 +79,7 @@ pub use launch_path::fingerprint::FunctionFingerprint;
 pub use launch_path::grant::{Grant, GrantBatch, OpenGrant};
 pub use launch_path::intent::{CostClass, CostRun, Intent};
 pub use launch_path::op::{Dim, Launch, LaunchAttributes, Op, OpRef};
-pub use launch_path::ops::{OpError, Ops};
+pub use launch_path::ops::{OpError, Ops, OpsIter};
 pub use launch_path::session_data::{
     ClientState, CopyOffer, DataChunk, DeviceResult, EventTime, HeldChunks, Prepared, RefusedImage,
     ResultKind, Staged, Symbol, WorkerAck,

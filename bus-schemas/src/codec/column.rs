@@ -129,33 +129,40 @@ pub(crate) fn put<const N: usize>(out: &mut Vec<u8>, fields: &[u64; N]) {
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl Fields<'_> {
+    #[inline]
     pub(crate) fn u8(&mut self) -> Option<u8> {
         let (value, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*value)
     }
 
+    #[inline]
     pub(crate) fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn tenant(&mut self) -> Option<Tenant> {
         Tenant::from_padded(self.array()?)
     }
 
+    #[inline]
     pub(crate) fn window(&mut self) -> Option<Window> {
         let (base, size) = (self.u64()?, self.u64()?);
         Some(Window { base, size })
     }
 
+    #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (value, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;

@@ -35,7 +35,7 @@ fn kind(op: &Op) -> u8 {
         Op::Set { .. } => 6,
         Op::LoadModule { .. } => 7,
         Op::UnloadModule { .. } => 8,
-        Op::Launch(_) => 9,
+        Op::Launch(_) => LAUNCH,
         Op::Event { .. } => 10,
         Op::Sync => 11,
         Op::Symbols { .. } => 12,
@@ -122,10 +122,19 @@ fn write_body(op: &Op, out: &mut Vec<u8>) {
 }
 
 fn put_words<const N: usize>(out: &mut Vec<u8>, words: &[u32; N]) {
-    out.extend_from_slice(words.map(u32::to_le_bytes).as_flattened());
+    let mut bytes = [[0; 4]; N];
+    for (to, word) in bytes.iter_mut().zip(words) {
+        *to = word.to_le_bytes();
+    }
+    out.extend_from_slice(bytes.as_flattened());
 }
 
+/// The kind of a launch.
+const LAUNCH: u8 = 9;
+const MISFIT: &str = "payload length does not fit the op";
+
 /// Reads an op, its stream and the length of its payload; what is wrong where it means nothing.
+#[inline(always)]
 pub(crate) fn read_descriptor(bytes: &[u8]) -> Result<(Op, u16, u32), &'static str> {
     const SHORT: &str = "descriptor too short";
     let mut fields = Fields(bytes);
@@ -133,14 +142,55 @@ pub(crate) fn read_descriptor(bytes: &[u8]) -> Result<(Op, u16, u32), &'static s
     let flags = fields.u8().ok_or(SHORT)?;
     let stream = fields.u16().ok_or(SHORT)?;
     let payload = fields.u32().ok_or(SHORT)?;
-    let op = read_body(kind, flags, &mut fields).ok_or("unknown op kind")?;
-    let inline = match op {
-        Op::Launch(launch) => {
-            if launch.module >= limits::MODULES || launch.function >= limits::FUNCTIONS {
-                return Err("module slot or function index out of range");
-            }
-            payload as usize <= limits::PARAM_BYTES
-        }
+    let op = match kind {
+        LAUNCH => read_launch(flags, payload, &mut fields)?,
+        _ => read_other(kind, payload, &mut fields)?,
+    };
+    Ok((op, stream, payload))
+}
+
+/// Reads a launch, in place: programs send most of them, and copies of an op cost as much as to read it.
+#[inline(always)]
+fn read_launch(flags: u8, payload: u32, fields: &mut Fields<'_>) -> Result<Op, &'static str> {
+    const UNKNOWN: &str = "unknown op kind";
+    let words: [u8; 36] = fields.array().ok_or(UNKNOWN)?;
+    let words = <[[u8; 4]; 9]>::try_from(words.as_chunks().0).map_err(|_| UNKNOWN)?;
+    let [
+        module,
+        function,
+        grid_x,
+        grid_y,
+        grid_z,
+        block_x,
+        block_y,
+        block_z,
+        shared,
+    ] = words;
+    let word = u32::from_le_bytes;
+    let launch = Launch {
+        module: word(module),
+        function: word(function),
+        grid: [word(grid_x), word(grid_y), word(grid_z)],
+        block: [word(block_x), word(block_y), word(block_z)],
+        shared: word(shared),
+        attributes: match flags & ATTRIBUTES {
+            0 => LaunchAttributes::default(),
+            _ => fields.array().and_then(read_attributes).ok_or(UNKNOWN)?,
+        },
+    };
+    if launch.module >= limits::MODULES || launch.function >= limits::FUNCTIONS {
+        return Err("module slot or function index out of range");
+    }
+    if payload as usize > limits::PARAM_BYTES {
+        return Err(MISFIT);
+    }
+    Ok(Op::Launch(launch))
+}
+
+#[inline(never)]
+fn read_other(kind: u8, payload: u32, fields: &mut Fields<'_>) -> Result<Op, &'static str> {
+    let op = read_body(kind, fields).ok_or("unknown op kind")?;
+    let fits = match op {
         Op::CopyIn {
             bytes, transfer: 0, ..
         } => u64::from(payload) == bytes && payload as usize <= limits::INLINE_BYTES,
@@ -160,14 +210,10 @@ pub(crate) fn read_descriptor(bytes: &[u8]) -> Result<(Op, u16, u32), &'static s
         }
         _ => payload == 0,
     };
-    if inline {
-        Ok((op, stream, payload))
-    } else {
-        Err("payload length does not fit the op")
-    }
+    if fits { Ok(op) } else { Err(MISFIT) }
 }
 
-fn read_body(kind: u8, flags: u8, fields: &mut Fields<'_>) -> Option<Op> {
+fn read_body(kind: u8, fields: &mut Fields<'_>) -> Option<Op> {
     Some(match kind {
         1 => Op::Alloc {
             address: fields.u64()?,
@@ -203,17 +249,6 @@ fn read_body(kind: u8, flags: u8, fields: &mut Fields<'_>) -> Option<Op> {
         8 => Op::UnloadModule {
             slot: fields.u32()?,
         },
-        9 => Op::Launch(Launch {
-            module: fields.u32()?,
-            function: fields.u32()?,
-            grid: [fields.u32()?, fields.u32()?, fields.u32()?],
-            block: [fields.u32()?, fields.u32()?, fields.u32()?],
-            shared: fields.u32()?,
-            attributes: match flags & ATTRIBUTES {
-                0 => LaunchAttributes::default(),
-                _ => read_attributes(fields.array()?)?,
-            },
-        }),
         10 => Op::Event {
             event: fields.u32()?,
             timed: fields.u8()? != 0,

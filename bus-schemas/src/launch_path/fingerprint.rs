@@ -25,8 +25,9 @@ impl FunctionFingerprint {
     #[inline]
     #[must_use]
     pub fn launch_key(self, launch: &Launch) -> KernelKey {
-        let [x, y, z] = launch.attributes.cluster.map(u64::from);
-        let attributes = x | y << 8 | z << 16 | u64::from(launch.attributes.cooperative) << 24;
+        let [x, y, z] = launch.attributes.cluster;
+        let cooperative = u8::from(launch.attributes.cooperative);
+        let attributes = u64::from(u32::from_le_bytes([x, y, z, cooperative]));
         let key = self.key(launch.grid, launch.block, launch.shared);
         match attributes {
             0 => key,

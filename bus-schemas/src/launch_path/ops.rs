@@ -1,6 +1,8 @@
 //! The ops of a batch: packed descriptors, and a blob in which their payloads (parameters, inline
 //! copies) follow one another.
 
+use std::slice::ChunksExact;
+
 use crate::launch_path::descriptor::{DESCRIPTOR_BYTES, read_descriptor};
 use crate::launch_path::op::OpRef;
 
@@ -96,24 +98,41 @@ impl<'a> Ops<'a> {
     }
 
     /// The ops in order.
+    #[inline]
+    pub fn iter(&self) -> OpsIter<'a> {
+        OpsIter {
+            descriptors: self.descriptors.chunks_exact(DESCRIPTOR_BYTES),
+            blob: self.blob,
+        }
+    }
+}
+
+/// Reads the ops of a batch in order.
+#[derive(Debug, Clone)]
+pub struct OpsIter<'a> {
+    descriptors: ChunksExact<'a, u8>,
+    /// Payloads of those to come.
+    blob: &'a [u8],
+}
+
+impl<'a> Iterator for OpsIter<'a> {
+    type Item = OpRef<'a>;
+
+    // An op that goes through memory on its way costs its reader as much again.
+    #[inline(always)]
     #[expect(
         clippy::expect_used,
         reason = "every op was read once, by `new`, for `checked_before` takes only what that found; to skip one would give those behind it another's payload"
     )]
-    pub fn iter(&self) -> impl Iterator<Item = OpRef<'a>> + use<'a> {
-        let mut blob = self.blob;
-        self.descriptors
-            .chunks_exact(DESCRIPTOR_BYTES)
-            .map(move |bytes| {
-                let (op, stream, length) =
-                    read_descriptor(bytes).expect("every op was checked when the batch was made");
-                let (payload, rest) = blob.split_at(length as usize);
-                blob = rest;
-                OpRef {
-                    op,
-                    stream,
-                    payload,
-                }
-            })
+    fn next(&mut self) -> Option<OpRef<'a>> {
+        let (op, stream, length) = read_descriptor(self.descriptors.next()?)
+            .expect("every op was checked when the batch was made");
+        let (payload, rest) = self.blob.split_at(length as usize);
+        self.blob = rest;
+        Some(OpRef {
+            op,
+            stream,
+            payload,
+        })
     }
 }

@@ -140,15 +140,31 @@ impl Function {
         self.param_bytes
     }
 
-    /// The launch and its key, checked as CUDA does: a wrong shape is this call's error, not the
-    /// session's.
+    /// The launch, which [`Function::check`] found to be right, and its key.
     #[inline]
-    pub(crate) fn launch(&self, on: &LaunchOn, params: &[u8]) -> Result<(Launch, KernelKey)> {
+    pub(crate) fn launch(&self, on: &LaunchOn) -> (Launch, KernelKey) {
+        let launch = Launch {
+            module: self.slot,
+            function: self.index,
+            grid: on.grid,
+            block: on.block,
+            shared: on.shared,
+            attributes: on.attributes,
+        };
+        (launch, self.fingerprint.launch_key(&launch))
+    }
+
+    /// Refuses a shape that the kernel or no device has, as CUDA does: a wrong one is this call's error, not the
+    /// session's.
+    ///
+    /// # Errors
+    /// [`Code::BadLaunch`].
+    #[inline]
+    pub(crate) fn check(&self, on: &LaunchOn, params: &[u8]) -> Result<()> {
         let LaunchOn {
             grid,
             block,
             shared,
-            attributes,
             ..
         } = *on;
         let in_range =
@@ -159,18 +175,10 @@ impl Function {
             && self.exact.is_none_or(|exact| exact == block)
             && params.len() == self.param_bytes as usize
             && u64::from(shared) + u64::from(self.static_shared) <= SHARED;
-        if !fits {
-            return Err(self.misfit(grid, block, shared, params.len()));
+        match fits {
+            true => Ok(()),
+            false => Err(self.misfit(grid, block, shared, params.len())),
         }
-        let launch = Launch {
-            module: self.slot,
-            function: self.index,
-            grid,
-            block,
-            shared,
-            attributes,
-        };
-        Ok((launch, self.fingerprint.launch_key(&launch)))
     }
 
     #[cold]

@@ -235,7 +235,8 @@ impl Session {
     /// As [`Session::launch`].
     #[inline]
     pub fn launch_on(&self, function: &Function, on: &LaunchOn, params: &[u8]) -> Result<()> {
-        let (launch, key) = function.launch(on, params)?;
+        function.check(on, params)?;
+        let (launch, key) = function.launch(on);
         self.channel
             .push(&Op::Launch(launch), on.stream, params, key)?;
         Ok(())

@@ -148,7 +148,7 @@ impl Session {
         progress: &mut Progressing,
         launch: &Launch,
         params: &[u8],
-    ) -> Result<Launched, Failure> {
+    ) -> Result<Box<Launched>, Failure> {
         if let Some(mut ended) = progress.ended.take_if(|ended| ended.of == *launch) {
             let room = progress.launch_bytes();
             ended.running.again(params, room).map_err(launch_failure)?;
@@ -183,12 +183,12 @@ impl Session {
             .start_within(instance, function, grid, params, room)
             .map_err(launch_failure)?;
         let blocks: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
-        Ok(Launched {
+        Ok(Box::new(Launched {
             running,
             of: *launch,
             key,
             sms: blocks.min(run.threads as u64).max(1),
             spent: Duration::ZERO,
-        })
+        }))
     }
 }

@@ -83,7 +83,7 @@ pub(super) struct Progressing {
     /// The launches that the last ops were, if they were equal.
     pub(super) streak: Option<Streak>,
     /// The launch that ended last, for an equal one.
-    pub(super) ended: Option<Launched>,
+    pub(super) ended: Option<Box<Launched>>,
     /// Bytes that the op in progress has moved.
     pub(super) moved: u64,
     /// What a copy to the host has read.
@@ -103,7 +103,7 @@ pub(super) struct Session {
     pub(super) loading: Option<(Placement, Prepared)>,
     slices: VecDeque<Slice>,
     current: Option<Progressing>,
-    pub(super) launched: Option<Launched>,
+    pub(super) launched: Option<Box<Launched>>,
     /// The last launch's key: most launches are like the one before.
     pub(super) last: Option<(Launch, KernelKey)>,
     /// What its kernels printed since the last sync.
@@ -259,7 +259,12 @@ impl Session {
             .map(|span| u64::from(span.count()));
         let end = progress.slice.first + counts.sum::<u64>();
         while let Some(span) = progress.slice.spans.get(progress.at.0).cloned() {
-            for op in span.ops().iter().skip(progress.at.1) {
+            let mut ops = span.ops().iter();
+            if let Some(last) = progress.at.1.checked_sub(1) {
+                // Those that ran before it was parked.
+                ops.nth(last);
+            }
+            for op in ops {
                 if let Some((number, failure)) = &progress.slice.fail_at
                     && *number == progress.next
                 {
@@ -324,7 +329,7 @@ impl Session {
                 progress.forget(run);
                 moved = self.unload(run, progress, slot)?;
             }
-            Op::Launch(launch) => return self.launch(run, progress, &launch, op.payload),
+            Op::Launch(ref launch) => return self.launch(run, progress, launch, op.payload),
             Op::TensorMap { .. } => return Err(hopper()),
             Op::Symbols { slot } => progress.out = self.symbols(slot)?[..].into(),
             Op::Event { event, timed: true } => {

@@ -159,6 +159,19 @@ pub(crate) struct Block {
     pub(crate) printed: Printed,
 }
 
+/// Where a block lies in its grid. Many launches have one block, and divisions cost as much as the rest of its start.
+fn ctaid(grid: [u32; 3], index: u64) -> [u32; 3] {
+    let [x, y, _] = grid.map(u64::from);
+    match index {
+        0 => [0; 3],
+        _ => [
+            (index % x) as u32,
+            (index / x % y) as u32,
+            (index / x / y) as u32,
+        ],
+    }
+}
+
 impl Block {
     /// Sizes and clears the scratch for a launch; nothing of an earlier one can be read. Every bank
     /// has room behind its last register for any slot of any bank: an instruction decoded amiss finds
@@ -282,13 +295,8 @@ impl Block {
             self.wipe(launch);
         }
         self.top = function.frame.local;
-        let [x, y, _] = launch.grid.map(u64::from);
         self.index = index;
-        self.ctaid = [
-            (index % x) as u32,
-            (index / x % y) as u32,
-            (index / x / y) as u32,
-        ];
+        self.ctaid = ctaid(launch.grid, index);
         self.live = launch.threads;
         if self.awaited != 0 {
             self.barriers = [Barrier::default(); 17];

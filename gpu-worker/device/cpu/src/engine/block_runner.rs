@@ -406,7 +406,9 @@ const NOWHERE: Live = Live {
     writable: false,
 };
 
-/// What a launch's blocks see, one after the other.
+/// What a launch's blocks see, one after the other. Made where it stays: inlined it was made beside that and copied,
+/// which took as long as an empty kernel.
+#[inline(never)]
 fn context<'m>(launch: &'m Launch, memory: &'m Memory, clock: u64) -> Context<'m> {
     let words = launch.words.as_ptr().cast::<u8>().cast_mut();
     let doubles = launch.doubles.as_ptr().cast::<u8>().cast_mut();

@@ -47,6 +47,8 @@ pub struct Running {
     threads: usize,
     /// Blocks in progress on each at most.
     resident: usize,
+    /// Bytes that its blocks may take.
+    room: u64,
     queue: BlockQueue,
     /// It has been going on since before this step.
     again: bool,
@@ -81,6 +83,7 @@ impl Running {
             workers: Vec::new(),
             threads: 1,
             resident: 1,
+            room,
             queue: BlockQueue::new(false),
             again: false,
             busy: Duration::ZERO,
@@ -111,10 +114,12 @@ impl Running {
     /// The same launch of the same instance once more, perhaps with other parameters, after it has
     /// ended.
     pub(crate) fn again(&mut self, params: &[u8], room: u64) -> Result<(), LaunchError> {
-        let threads = self.threads;
-        self.spread(room)?;
-        if self.threads > threads {
-            self.workers.iter_mut().for_each(BlockRunner::reset);
+        if room != self.room {
+            let threads = self.threads;
+            self.spread(room)?;
+            if self.threads > threads {
+                self.workers.iter_mut().for_each(BlockRunner::reset);
+            }
         }
         if !is_same(&self.launch.params, params) {
             self.launch.set_params(params)?;
@@ -160,6 +165,7 @@ impl Running {
         self.resident = (blocks / self.threads).clamp(1, self.config.resident.max(1));
         let workers = self.workers.len().max(self.threads);
         self.workers.resize_with(workers, BlockRunner::default);
+        self.room = room;
         Ok(())
     }
 
