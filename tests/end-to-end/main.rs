@@ -25,6 +25,7 @@ mod failover;
 mod faults;
 mod flood;
 mod guest;
+mod howto;
 mod ipc;
 mod last_release;
 mod leftovers;

@@ -1,0 +1,557 @@
+//! The commands in docs/howto, run as they are printed, page by page and in order.
+//!
+//! A page's test names each of its commands by how it begins, and the page may have no other. What only the reader
+//! can know (a session's id, a port, a place for files) is put in for what the page prints.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use test_cluster::TempDir;
+
+use crate::children::{Running, until};
+use crate::run::{WARPLOOM, text, warploom, warploom_of};
+
+const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/howto");
+/// A program that has a session: it allocates, and goes on until there is a file of the name it is given.
+const PROGRAM: &str = r"
+import ctypes, os, sys, time
+cuda = ctypes.CDLL('libcuda.so.1')
+context, address = ctypes.c_void_p(), ctypes.c_uint64()
+for status in (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0),
+               cuda.cuCtxSetCurrent(context), cuda.cuMemAlloc_v2(ctypes.byref(address), 4096),
+               cuda.cuMemsetD8_v2(address, 7, 4096), cuda.cuCtxSynchronize()):
+    if status: sys.exit(f'CUDA error {status}')
+while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+";
+
+/// The commands of a page: those behind a prompt, and the lines of blocks for a shell.
+fn commands(page: &str) -> VecDeque<String> {
+    let page = fs::read_to_string(Path::new(PAGES).join(page)).expect("a page");
+    let (mut found, mut block): (VecDeque<String>, _) = (VecDeque::new(), None);
+    let mut goes_on = false;
+    for line in page.lines() {
+        if let Some(language) = line.strip_prefix("```") {
+            block = block.is_none().then(|| language.to_owned());
+            continue;
+        }
+        let Some(language) = block.as_deref() else {
+            continue;
+        };
+        let prompted = line.strip_prefix("$ ");
+        let is_plain = match language {
+            "sh" => !line.is_empty(),
+            "" => line.starts_with("warploom ") || line.starts_with("*/"),
+            _ => false,
+        };
+        match prompted.or_else(|| is_plain.then_some(line)) {
+            _ if goes_on => {
+                let command = found.back_mut().expect("one that goes on");
+                command.push('\n');
+                command.push_str(line);
+            }
+            Some(command) => found.push_back(command.to_owned()),
+            None => continue,
+        }
+        goes_on = line.ends_with('\\');
+    }
+    found
+}
+
+/// A page that is gone through, in a folder of its own.
+struct Page {
+    commands: VecDeque<String>,
+    dir: TempDir,
+    /// What the page prints, and what stands for it here.
+    means: Vec<(&'static str, String)>,
+}
+
+impl Page {
+    fn open(page: &str) -> Self {
+        let dir = TempDir::new().expect("a folder");
+        let bin = dir.path().join("bin");
+        fs::create_dir(&bin).expect("a folder");
+        symlink(WARPLOOM, bin.join("warploom")).expect("a link");
+        fs::write(dir.path().join("train.py"), PROGRAM).expect("written");
+        Self {
+            commands: commands(page),
+            dir,
+            means: Vec::new(),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn means(&mut self, printed: &'static str, here: impl Into<String>) {
+        self.means.push((printed, here.into()));
+    }
+
+    /// The next command, which begins so.
+    #[track_caller]
+    fn next(&mut self, begins: &str) -> String {
+        let mut command = self.commands.pop_front().expect("a command");
+        assert!(command.starts_with(begins), "{command:?} is next");
+        for (printed, here) in &self.means {
+            command = command.replace(printed, here);
+        }
+        command
+    }
+
+    /// A shell that does what a reader would type.
+    fn shell(&self, script: &str) -> Command {
+        let path = std::env::var("PATH").expect("a path");
+        let mut shell = warploom_of(Path::new("bash"), self.path());
+        shell.args(["-e", "-o", "pipefail", "-c", script]);
+        shell.env("PATH", format!("{}/bin:{path}", self.path().display()));
+        // Pages name the usual port, which other tests' clusters want as well.
+        shell.env("WARPLOOM_CONTROLLER_LISTEN", "127.0.0.1:0");
+        shell
+    }
+
+    fn output(&self, script: &str) -> Output {
+        self.shell(script).output().expect("a shell")
+    }
+
+    /// Runs the next command, which ends well; what it prints.
+    #[track_caller]
+    fn runs(&mut self, begins: &str) -> String {
+        self.ends(begins, 0)
+    }
+
+    /// Runs the next command, which ends with this code; what it prints.
+    #[track_caller]
+    fn ends(&mut self, begins: &str, code: i32) -> String {
+        let command = self.next(begins);
+        let output = self.output(&command);
+        let (out, err) = text(&output);
+        assert_eq!(output.status.code(), Some(code), "{command}: {out}{err}");
+        out + &err
+    }
+
+    /// Starts the next command, which goes on until it is told to end. It prints to `said`.
+    #[track_caller]
+    fn starts(&mut self, begins: &str) -> Going {
+        let command = self.next(begins);
+        let said = self.path().join(format!("{}.out", self.commands.len()));
+        // A comment may stand behind the command.
+        let script = format!("exec >{}\nexec {command}", said.display());
+        Going {
+            command: Running::start(&mut self.shell(&script)),
+            said,
+        }
+    }
+
+    /// Passes over the next command, which is not run here.
+    #[track_caller]
+    fn passes(&mut self, begins: &str, why: &str) {
+        self.next(begins);
+        assert!(!why.is_empty());
+    }
+
+    /// Every command was named.
+    #[track_caller]
+    fn ended(&self) {
+        assert_eq!(self.commands, [""; 0], "left");
+    }
+
+    /// A cluster with two workers and these tenants, as the reader has it.
+    fn cluster(&self, tenants: &str) -> Running {
+        let tenants = format!("up.tenants={tenants}");
+        let controller = ["--set", "controller.listen=127.0.0.1:0"];
+        let arguments = ["--leaders=1", "--workers=2", "--set", &tenants];
+        Running::up(self.path(), &[&arguments[..], &controller].concat()).0
+    }
+
+    /// The ids of a tenant's sessions.
+    fn sessions(&self, tenant: &str) -> Vec<String> {
+        let mut list = warploom(self.path());
+        list.args(["session", "list", "--json", "--tenant", tenant]);
+        let (out, _) = text(&list.output().expect("it runs"));
+        let rows = out.lines().filter_map(|it| serde_json::from_str(it).ok());
+        rows.filter_map(|row: Value| Some(row["id"].as_str()?.to_owned()))
+            .collect()
+    }
+
+    /// A program of a tenant with a session, which goes on until there is a file `end`; the session's id.
+    fn program(&self, tenant: &str, end: &str) -> (Running, String) {
+        let before = self.sessions(tenant);
+        let script = format!("exec warploom run --tenant {tenant} -- python3 train.py {end}");
+        let program = Running::start(&mut self.shell(&script));
+        let mut id = None;
+        until(&format!("a session of {tenant}"), || {
+            let mut now = self.sessions(tenant).into_iter();
+            id = now.find(|id| !before.contains(id));
+            id.is_some()
+        });
+        (program, id.expect("an id"))
+    }
+}
+
+/// A command that goes on, and where it prints.
+struct Going {
+    command: Running,
+    said: PathBuf,
+}
+
+impl Going {
+    fn printed(&self) -> String {
+        fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn prints(&self, text: &str) {
+        until(&format!("{text:?} of a command that goes on"), || {
+            self.printed().contains(text)
+        });
+    }
+
+    /// Prints something of the work that goes on meanwhile.
+    #[track_caller]
+    fn prints_beside(&self, text: &str, page: &Page, work: &str) {
+        until(&format!("{text:?} of a command that looks on"), || {
+            let done = page.output(work);
+            assert!(
+                done.status.success(),
+                "{work}: {}",
+                crate::run::text(&done).1
+            );
+            self.printed().contains(text)
+        });
+    }
+
+    /// Ends it as Ctrl-C does.
+    #[track_caller]
+    fn interrupt(mut self) {
+        self.command.signal(Signal::INT);
+        assert_eq!(self.command.ends(), Some(0), "{}", self.command.said());
+    }
+}
+
+#[test]
+fn every_page_with_commands_has_a_test_here() {
+    let pages = fs::read_dir(PAGES).expect("pages").flatten();
+    let names = pages.map(|page| page.file_name().to_string_lossy().into_owned());
+    let names = names.filter(|name| name.ends_with(".md") && !commands(name).is_empty());
+    let tests = include_str!("howto.rs");
+    let left: Vec<String> = names
+        .filter(|name| !tests.contains(&format!("Page::open({name:?})")))
+        .collect();
+    assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn a_command_goes_on_behind_a_backslash_and_what_it_prints_is_none() {
+    let all = commands("control-room.md");
+    let patch = all.iter().find(|it| it.contains("PATCH"));
+    assert!(patch.expect("one").ends_with("dry_run=true'"));
+    assert!(all.iter().all(|it| !it.starts_with("control room")));
+}
+
+#[test]
+fn tenants() {
+    let mut page = Page::open("tenants.md");
+    let _up = page.cluster("other");
+    page.runs("warploom tenant create chat");
+    page.runs("warploom tenant create train");
+    let set = page.runs("warploom tenant set train");
+    assert!(set.contains("priority 4, weight 2"), "{set}");
+    assert!(page.runs("warploom tenant list").contains("train"));
+    let (mut program, id) = page.program("train", "never");
+    page.means("0000000700000003", &id);
+    assert!(page.runs("warploom session list").contains(&id));
+    assert!(page.runs("warploom session show").contains(&id));
+    let ended = page.runs("warploom session end");
+    assert!(
+        ended.contains(&format!("session {id} has ended")),
+        "{ended}"
+    );
+    drop(program);
+    let suspended = page.runs("warploom tenant suspend train");
+    assert!(
+        suspended.contains("tenant train is suspended"),
+        "{suspended}"
+    );
+    assert!(
+        page.runs("warploom tenant resume train")
+            .contains("tenant train goes on")
+    );
+    page.runs("warploom tenant renew chat");
+    (program, _) = page.program("train", "never");
+    let busy = page.ends("warploom tenant remove train", 1);
+    assert!(busy.contains("E-TENANT-BUSY"), "{busy}");
+    page.runs("warploom tenant remove train --force");
+    drop(program);
+    page.ended();
+}
+
+#[test]
+fn targets() {
+    let mut page = Page::open("slo.md");
+    let _up = page.cluster("chat");
+    let set = page.runs("warploom tenant set chat --priority 0 --slo 20ms");
+    assert!(set.contains("not known yet whether it can be met"), "{set}");
+    page.runs("warploom tenant set chat --slo none");
+    page.runs("warploom tenant set chat --slo 5ms");
+    page.ended();
+}
+
+#[test]
+fn workers() {
+    let mut page = Page::open("workers.md");
+    let _up = page.cluster("chat");
+    let programs = ["one", "two"].map(|_| page.program("chat", "end").0);
+    let drained = page.runs("warploom worker drain 1");
+    assert!(drained.contains("gets no new sessions"), "{drained}");
+    page.runs("warploom worker drain 1 --undo");
+    let mut waits = page.starts("warploom worker drain 1 --wait");
+    waits.prints("gets no new sessions");
+    fs::write(page.path().join("end"), "").expect("written");
+    for mut program in programs {
+        assert_eq!(program.ends(), Some(0), "{}", program.said());
+    }
+    assert_eq!(waits.command.ends(), Some(0), "{}", waits.command.said());
+    page.ended();
+}
+
+#[test]
+fn orders() {
+    let mut page = Page::open("order.md");
+    let _up = page.cluster("chat");
+    // Positions of the reader's own record, and a place of the reader's.
+    page.means("--from 1000 --to 1400", "--from 1 --to 4");
+    page.means("1:4200", "1:1");
+    page.means(
+        "/var/lib/order",
+        page.path().join("archive").display().to_string(),
+    );
+    let work = "warploom run --tenant chat --devices 2 -- python3 train.py";
+    assert!(page.output(work).status.success());
+    let export = "warploom order export --out yesterday.record";
+    assert!(page.output(export).status.success());
+    let shown = page.runs("warploom order show --tenant chat");
+    assert!(shown.contains("chat"), "{shown}");
+    let live = page.starts("warploom order show --live");
+    live.prints_beside("chat", &page, work);
+    live.interrupt();
+    page.runs("warploom order export --out run.record");
+    page.runs("warploom order export --out run.csv --gpu 1");
+    assert!(page.path().join("run.csv").exists());
+    page.runs("warploom order export --archive");
+    page.runs("warploom order verify run.record");
+    // It has more than yesterday's.
+    page.ends("warploom order diff yesterday.record run.record", 1);
+    page.runs("warploom order timeline run.record");
+    page.runs("warploom replay --record run.record --until");
+    let cron = page.next("*/10 * * * * ");
+    let again = page.output(&cron["*/10 * * * * ".len()..]);
+    assert!(again.status.success(), "{}", text(&again).1);
+    page.passes("cargo build --release", "it builds what is tested here");
+    page.passes(
+        "ops/scripts/demo-picture.py",
+        "README's picture, made of a release build",
+    );
+    page.ended();
+}
+
+#[test]
+fn waits() {
+    let mut page = Page::open("why.md");
+    let _up = page.cluster("chat");
+    let (mut program, id) = page.program("chat", "end");
+    page.means("0000000700000003@12", format!("{id}@2"));
+    page.means("0000000700000003", &id);
+    page.means("2/17", "1/2");
+    page.runs("warploom why ");
+    let of_session = page.runs("warploom why 0000000700000003");
+    assert!(
+        of_session.contains("now it waits for: program"),
+        "{of_session}"
+    );
+    page.runs("warploom why 0000000700000003@12");
+    page.runs("warploom why 2/17");
+    page.runs("warploom why gpu:0");
+    assert!(page.runs("warploom why").contains("chat:"));
+    fs::write(page.path().join("end"), "").expect("written");
+    assert_eq!(program.ends(), Some(0));
+    page.ended();
+}
+
+#[test]
+fn weights() {
+    let mut page = Page::open("weights.md");
+    let _up = page.cluster("chat");
+    for file in ["model-00001", "model-00002"] {
+        let header =
+            format!(r#"{{"{file}":{{"dtype":"F32","shape":[131072],"data_offsets":[0,524288]}}}}"#);
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.bytes());
+        bytes.extend((0..524_288_u32).map(|at| (at % 251) as u8));
+        fs::write(page.path().join(format!("{file}.safetensors")), bytes).expect("written");
+    }
+    page.runs("warploom weights add llama");
+    assert!(page.runs("warploom weights list").contains("llama"));
+    page.ended();
+}
+
+#[test]
+fn memory() {
+    let mut page = Page::open("overcommit.md");
+    let mut up = page.cluster("chat");
+    let mut worker = page.starts("warploom worker --set worker.overcommit=150");
+    until("a third worker", || {
+        let listed = text(&page.output("warploom worker list --json")).0;
+        listed.lines().count() >= 3
+    });
+    worker.command.signal(Signal::INT);
+    assert_eq!(worker.command.ends(), Some(0), "{}", worker.command.said());
+    up.signal(Signal::TERM);
+    assert_eq!(up.ends(), Some(0), "{}", up.said());
+    let small = page.starts("warploom up --set worker.capacity=64MiB");
+    small.prints("is up");
+    small.interrupt();
+    page.ended();
+}
+
+#[test]
+fn programs() {
+    let mut page = Page::open("programs.md");
+    page.runs("warploom run -- python train.py");
+    let _up = page.cluster("chat");
+    page.runs("warploom run --tenant research --priority 2");
+    let listed = page.output("warploom tenant list");
+    assert!(text(&listed).0.contains("research"));
+    page.ended();
+}
+
+#[test]
+fn programs_of_the_runtime() {
+    let mut page = Page::open("cuda-runtime.md");
+    let program = page.path().join("compiled_by_nvcc");
+    fs::write(&program, format!("#!/usr/bin/env python3\n{PROGRAM}")).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+    page.runs("warploom run --cuda-runtime -- ./compiled_by_nvcc");
+    page.ended();
+    let mut page = Page::open("pytorch.md");
+    page.runs("warploom run --cuda-runtime -- python train.py");
+    page.ended();
+}
+
+#[test]
+fn metrics() {
+    let mut page = Page::open("prometheus.md");
+    let _up = page.cluster("chat");
+    page.runs("warploom controller token create prometheus");
+    let token = fs::read_to_string(page.path().join("prometheus.token")).expect("a token");
+    assert!(token.starts_with("wl_"), "{} bytes", token.len());
+    page.ended();
+}
+
+#[test]
+fn shells() {
+    let mut page = Page::open("shell.md");
+    let home = page.path().join("home");
+    // fish makes its folder itself.
+    fs::create_dir_all(home.join(".config/fish/completions")).expect("a folder");
+    fs::create_dir_all(home.join(".config/elvish")).expect("a folder");
+    let set = format!("export HOME={0} PROFILE={0}/profile.ps1\n", home.display());
+    let typed = |command: &str| {
+        let output = page.output(&format!("{set}{command}"));
+        assert!(output.status.success(), "{command}: {}", text(&output).1);
+    };
+    let mut all = commands("shell.md");
+    for _ in 0..5 {
+        typed(&all.pop_front().expect("a command"));
+    }
+    for file in [
+        ".bashrc",
+        ".zshrc",
+        ".config/fish/completions/warploom.fish",
+        "profile.ps1",
+    ] {
+        let written = fs::read_to_string(home.join(file)).expect("written");
+        assert!(written.contains("warploom"), "{file}: {written}");
+    }
+    page.commands = all;
+    page.passes(
+        "warploom session end <Tab>",
+        "completions.rs presses the key",
+    );
+    page.passes(
+        "warploom --set worker.engine=<Tab>",
+        "completions.rs presses the key",
+    );
+    page.passes(
+        "warploom man | man -l -",
+        "machines without man run this too",
+    );
+    let pages = page.next("warploom man ~/.local/share/man/man1");
+    assert!(page.output(&format!("{set}{pages}")).status.success());
+    assert!(
+        home.join(".local/share/man/man1/warploom-tenant-create.1")
+            .exists()
+    );
+    page.passes(
+        "man warploom-tenant-create",
+        "machines without man run this too",
+    );
+    page.ended();
+}
+
+#[test]
+fn clusters_in_kubernetes() {
+    let mut page = Page::open("kubernetes.md");
+    for command in ["podman build", "helm install", "helm test"] {
+        page.passes(command, "it needs what tests/kubernetes asks for");
+    }
+    page.ended();
+}
+
+#[test]
+fn a_control_room() {
+    let mut page = Page::open("control-room.md");
+    let up = page.starts("warploom up");
+    let room = "control room ";
+    up.prints(room);
+    let printed = up.printed();
+    let (_, url) = printed.split_once(room).expect("a link");
+    let address = url.trim_start_matches("http://").split('/').next();
+    page.means("127.0.0.1:7070", address.expect("an address"));
+    assert!(page.output("warploom tenant create chat").status.success());
+    page.runs("warploom controller token create ci");
+    page.runs("warploom controller token create chat-team");
+    let listed = page.runs("warploom controller token list");
+    assert!(listed.contains("chat-team"), "{listed}");
+    let rows = text(&page.output("warploom controller token list --json")).0;
+    let row: Value = serde_json::from_str(rows.lines().next().expect("a row")).expect("JSON");
+    page.means("0123456789abcdef", row["id"].as_str().expect("an id"));
+    page.runs("warploom controller token revoke");
+    let made = page.output("warploom controller token create mine --role operator");
+    page.means("$TOKEN", text(&made).0.trim());
+    assert!(page.runs("curl").contains("\"chat\""));
+    let patched = page.runs("curl");
+    assert!(patched.contains(r#""key":"weight""#), "{patched}");
+    let events = page.starts("curl -N");
+    events.prints_beside("data:", &page, "warploom run -- python3 train.py");
+    drop(events);
+    let certificate = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -subj /CN=localhost";
+    if page.output(certificate).status.success() {
+        page.means("0.0.0.0:443", "127.0.0.1:0");
+        let second = page.starts("warploom controller --set controller.listen=0.0.0.0:443");
+        second.prints("https://");
+        second.interrupt();
+    } else {
+        page.passes(
+            "warploom controller",
+            "machines without openssl run this too",
+        );
+    }
+    up.interrupt();
+    page.ended();
+}
