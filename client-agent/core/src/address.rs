@@ -243,16 +243,23 @@ impl Addresses {
     /// # Errors
     /// [`Code::BadAddress`] where none begins there.
     pub fn free(&mut self, address: u64) -> Result<u64, Failure> {
-        let is_mapped = self.is_mapped(address);
-        let found = self.live.get(&address).filter(|_| !is_mapped).copied();
-        let Some((taken, asked)) = found else {
-            let detail = format!("no allocation begins at {address:#x}");
-            return Err(Failure::new(Code::BadAddress, detail));
-        };
+        let (taken, asked) = self.allocation(address)?;
         self.live.remove(&address);
         self.held -= taken;
         self.give(address, taken);
         Ok(asked)
+    }
+
+    /// The allocation that begins at `address` and may be freed: the bytes that it takes, and those asked for.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] where none begins there.
+    pub fn allocation(&self, address: u64) -> Result<(u64, u64), Failure> {
+        let found = self.live.get(&address).copied();
+        found.filter(|_| !self.is_mapped(address)).ok_or_else(|| {
+            let detail = format!("no allocation begins at {address:#x}");
+            Failure::new(Code::BadAddress, detail)
+        })
     }
 
     /// Joins a range with the free ones beside it.

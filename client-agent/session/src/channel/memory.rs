@@ -215,16 +215,20 @@ impl SessionChannel {
     pub fn free(&self, address: u64) -> Result<(), ClientError> {
         loop {
             let mut inner = self.lock();
-            if !inner.outbox.has_room() {
-                self.make_room(inner, Outbox::has_room);
-                continue;
-            }
-            // Under one lock, so that the range's next allocation comes behind the op.
-            let freed = inner.addresses.free(address);
-            let bytes = freed.map_err(ClientError::Refused)?;
+            let found = inner.addresses.allocation(address);
+            let (_, bytes) = found.map_err(ClientError::Refused)?;
             let op = Op::Free { address };
-            let pushed = self.push_within(&mut inner, &op, 0, &[], KernelKey(0));
-            pushed.map_err(refusal)?;
+            match self.push_within(&mut inner, &op, 0, &[], KernelKey(0)) {
+                Ok(_) => {}
+                Err(PushError::Full) => {
+                    self.make_room(inner, Outbox::has_room);
+                    continue;
+                }
+                Err(other) => return Err(refusal(other)),
+            }
+            // Under the op's lock, so that the range's next allocation comes behind it; not where it was refused.
+            let freed = inner.addresses.free(address);
+            freed.map_err(ClientError::Refused)?;
             inner.places.forget(address..address + bytes);
             self.freed(&mut inner);
             return Ok(());
