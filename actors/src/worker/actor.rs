@@ -5,9 +5,9 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use actix::{Actor, ActorContext, Addr, Context, Handler, StreamHandler};
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, StreamHandler};
 use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{
@@ -175,6 +175,8 @@ pub(super) struct GpuWorker {
     /// Chunks of copies, by their content; how many bytes that nobody uses may stay, and where they lie.
     pub(super) content: Content<Arc<dyn Chunk>, Bytes>,
     pub(super) chunk_memory: u64,
+    /// Between two looks for chunks that go; zero for none.
+    pub(super) chunk_idle: Duration,
     pub(super) publications: Publications,
     pub(super) keeper: Arc<dyn Keeper>,
     /// What sessions let others use.
@@ -290,6 +292,9 @@ impl Actor for GpuWorker {
             Self::add_stream(source, ctx);
         }
         Self::add_stream(self.tenants.messages(), ctx);
+        if !self.chunk_idle.is_zero() {
+            ctx.run_interval(self.chunk_idle, |worker, _| worker.drop_idle());
+        }
         self.handle_event(Event::Tick, &mut Incoming::Nothing);
         self.settle(ctx);
     }

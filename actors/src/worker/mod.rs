@@ -289,6 +289,7 @@ impl Parts {
             sharing: SharingDomains::new(self.settings.share),
             content: Content::default(),
             chunk_memory: self.settings.chunk_memory,
+            chunk_idle: self.settings.chunk_idle,
             publications,
             keeper: Arc::clone(&device.keeper),
             exports: Exports::default(),

@@ -177,11 +177,16 @@ impl GpuWorker {
         self.drop_surplus();
     }
 
-    /// Chunks that nobody uses go, as far as they are too many.
+    /// Chunks that no session uses go, as far as they are too many.
     fn drop_surplus(&mut self) {
-        let is_used = |chunk: &Arc<dyn Chunk>| Arc::strong_count(chunk) > 1;
         let surplus = self.content.table.surplus(self.chunk_memory, is_used);
         self.stager.drop_chunks(surplus);
+    }
+
+    /// Chunks that no session used or wanted for long go.
+    pub(super) fn drop_idle(&mut self) {
+        let idle = self.content.table.idle(is_used);
+        self.stager.drop_chunks(idle);
     }
 
     /// This is published under a name now.
@@ -223,4 +228,9 @@ impl GpuWorker {
         // Whoever waited has them now; of the others the limit decides.
         self.drop_surplus();
     }
+}
+
+/// Says whether a transfer or a session's memory uses a chunk, which the table keeps as well.
+fn is_used(chunk: &Arc<dyn Chunk>) -> bool {
+    Arc::strong_count(chunk) > 1
 }

@@ -31,6 +31,8 @@ pub struct WorkerSettings {
     /// Bytes of copies that are kept in the host's memory though no session uses them, so that they need not
     /// be sent again; 0 to keep none and answer no offer.
     pub chunk_memory: u64,
+    /// Copies that no session used or wanted for so long, or for twice that, go; never where it is 0.
+    pub chunk_idle: Duration,
     /// What sessions may hold together, percent of what fits on the device: above 100 what does not fit
     /// is swapped out.
     pub overcommit: u32,
@@ -62,6 +64,7 @@ impl WorkerSettings {
             exclusive: false,
             share: Share::default(),
             chunk_memory: 1 << 30,
+            chunk_idle: Duration::ZERO,
             overcommit: 100,
             swap_idle: Duration::from_secs(1),
             metering: Duration::from_secs(1),

@@ -42,6 +42,31 @@ fn a_hash_alone_opens_nothing() {
 }
 
 #[test]
+fn what_nothing_uses_or_wants_for_long_goes() {
+    let mut table = ContentTable::default();
+    let (owner, pool) = (tenant(1), Pool::Tenant(tenant(1)));
+    for of in 0..3 {
+        table.keep(pool.clone(), id(of, PAGE), of, Some(&owner));
+    }
+    assert_eq!(table.idle(|of| *of == 0), []);
+    assert_eq!(table.given(&pool, &owner, id(1, PAGE)), Some(1));
+    // One is used, one was wanted meanwhile.
+    assert_eq!(table.idle(|of| *of == 0), [2]);
+    // From the end of its use it has as long as from a copy.
+    assert_eq!(table.idle(|_| false), [1]);
+    assert_eq!(table.bytes(), PAGE);
+    assert_eq!(table.idle(|_| false), [0]);
+    assert_eq!((table.bytes(), table.idle(|_| false)), (0, vec![]));
+    // Chunks used at the same look are told apart where there are too many.
+    for of in 0..3 {
+        table.keep(pool.clone(), id(of, PAGE), of, Some(&owner));
+    }
+    assert_eq!(table.idle(|_| true), []);
+    assert_eq!(table.surplus(PAGE, |_| false).len(), 2);
+    assert_eq!(table.bytes(), PAGE);
+}
+
+#[test]
 fn who_fills_the_memory_displaces_its_own() {
     let mut table = ContentTable::default();
     let [small, large] = [tenant(1), tenant(2)].map(|it| (Pool::Tenant(it.clone()), it));

@@ -14,6 +14,7 @@ pub mod drop_in;
 pub mod evidence;
 pub mod exit;
 pub mod global;
+mod host_memory;
 pub mod local;
 pub mod memory;
 pub mod nearest;

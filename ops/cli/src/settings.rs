@@ -78,7 +78,8 @@ known! {
     "worker.swap_dir" = "", "directory of that file, which has no name in it";
     "worker.swap_idle" = "1s", "a session that ran nothing for so long leaves the device before others do";
     "worker.share" = "tenant", "whose sessions on a CPU device keep bytes that they hold alike in memory once: all, tenant (those of one tenant) or off";
-    "worker.chunk_memory" = "1GiB", "the host's memory for copies that no session uses any more: programs need not send them again; 0MiB keeps none";
+    "worker.chunk_memory" = "", "the host's memory for copies that no session uses any more: programs need not send them again; 0MiB keeps none (default: a thirty-second of the host's memory, 1GiB at most)";
+    "worker.chunk_idle" = "10m", "copies that no session used or wanted for so long, at most twice that, go; 0s keeps them";
     "worker.metering" = "1s", "time between two blocks of a worker's usage: a worker that is killed may leave so much unreported";
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
     "worker.engine" = "native", "what runs kernels on the CPU device: native or interpreter";
@@ -122,7 +123,10 @@ impl Kind {
     /// What the default looks like, where that says it.
     fn of(known: &Known) -> Self {
         match (known.key, known.default) {
-            ("worker.capacity" | "worker.reserve" | "worker.swap_memory", _) => Self::Size,
+            (
+                "worker.capacity" | "worker.reserve" | "worker.swap_memory" | "worker.chunk_memory",
+                _,
+            ) => Self::Size,
             ("worker.device", _) => Self::OneOf(&["auto", "cpu", "cuda"]),
             ("worker.model", _) => Self::OneOf(&[
                 "usual", "machine", "t4", "a100", "a10", "rtx3090", "l4", "rtx4090", "rtx5090",

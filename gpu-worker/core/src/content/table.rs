@@ -52,6 +52,8 @@ pub struct ContentTable<C> {
     bytes: u64,
     /// How often chunks were wanted so far.
     wants: u64,
+    /// That number at the last call of [`ContentTable::idle`].
+    looked: u64,
 }
 
 impl<C> Default for ContentTable<C> {
@@ -60,6 +62,7 @@ impl<C> Default for ContentTable<C> {
             chunks: BTreeMap::new(),
             bytes: 0,
             wants: 0,
+            looked: 0,
         }
     }
 }
@@ -124,12 +127,12 @@ impl<C> ContentTable<C> {
             return gone;
         }
         // Of each pool the bytes, and the chunks by when they were wanted.
-        let mut unused: BTreeMap<Pool, (u64, BTreeMap<u64, ChunkId>)> = BTreeMap::new();
+        let mut unused: BTreeMap<Pool, (u64, BTreeSet<(u64, ChunkId)>)> = BTreeMap::new();
         for ((pool, id), kept) in &self.chunks {
             if !is_used(&kept.chunk) {
                 let (bytes, chunks) = unused.entry(pool.clone()).or_default();
                 *bytes += id.taken();
-                chunks.insert(kept.wanted, *id);
+                chunks.insert((kept.wanted, *id));
             }
         }
         let mut together: u64 = unused.values().map(|(bytes, _)| bytes).sum();
@@ -148,6 +151,22 @@ impl<C> ContentTable<C> {
             gone.extend(kept.map(|kept| kept.chunk));
         }
         gone
+    }
+
+    /// Gives up chunks that were neither used at the call before and now, nor wanted since that call. Gives them.
+    #[must_use]
+    pub fn idle(&mut self, is_used: impl Fn(&C) -> bool) -> Vec<C> {
+        self.wants += 1;
+        let (before, now) = (std::mem::replace(&mut self.looked, self.wants), self.wants);
+        let is_idle = |_: &(Pool, ChunkId), kept: &mut Kept<C>| {
+            if is_used(&kept.chunk) {
+                kept.wanted = now;
+            }
+            kept.wanted < before
+        };
+        let gone: Vec<_> = self.chunks.extract_if(.., is_idle).collect();
+        self.bytes -= gone.iter().map(|((_, id), _)| id.taken()).sum::<u64>();
+        gone.into_iter().map(|(_, kept)| kept.chunk).collect()
     }
 
     /// Bytes of all chunks, used ones too.

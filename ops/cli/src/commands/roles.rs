@@ -17,6 +17,7 @@ use crate::commands::worker_number::{Wanted, choose};
 use crate::completion;
 use crate::credentials::credentials;
 use crate::exit::UsageError;
+use crate::host_memory;
 use crate::process::{follow_parent, has_parent, stop_signal};
 use crate::runtime::block_on;
 use crate::settings::Settings;
@@ -137,9 +138,9 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
             "E-CONFIG-VALUE: worker.metering must be more than 0: 1s is usual".into()
         ));
     }
-    if let Some(bytes) = settings.bytes("worker.chunk_memory")? {
-        worker.chunk_memory = bytes;
-    }
+    let chunk_memory = settings.bytes("worker.chunk_memory")?;
+    worker.chunk_memory = chunk_memory.unwrap_or_else(host_memory::for_copies);
+    worker.chunk_idle = settings.duration("worker.chunk_idle")?;
     worker.overcommit = settings.number("worker.overcommit")?;
     if !(100..=MOST_OVERCOMMIT).contains(&worker.overcommit) {
         bail!(UsageError(format!(
