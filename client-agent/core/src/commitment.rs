@@ -57,7 +57,7 @@ pub struct Commitment {
     unsent: bool,
     /// Something was freed while it was under way, which nothing has told the worker.
     untold: bool,
-    /// The value of `committed` for which more was asked ahead of need: asked once, for there may be no more.
+    /// The value of `committed` for which more was asked ahead of need, in vain: it is not asked again.
     ahead_of: Option<u64>,
     /// When something was given back last, and what was committed before.
     given_back: Option<(Nanos, u64)>,
@@ -278,6 +278,7 @@ impl Commitment {
         {
             self.retry.arm(now, false);
             self.unsent = false;
+            self.ahead_of.take_if(|of| answer.committed > *of);
             self.committed = answer.committed;
             self.process = None;
             self.known = KnownMemory {

@@ -234,6 +234,15 @@ fn a_program_that_runs_low_asks_ahead_and_goes_on() {
     assert!(own.is_own && request.least == 4 * MIB + 256);
     commitment.answered(6, 4 * MIB, 9, &answer(&request, request.least));
     assert!(commitment.runs_low(4 * MIB + 256));
+    // More that was had and given back is asked for ahead again.
+    commitment.ask_ahead(7, 10);
+    let ahead = sent(&mut commitment, 7);
+    commitment.answered(7, 0, 10, &answer(&ahead, 16 * MIB));
+    commitment.freed(7, 2 * MIB + 256, 10);
+    let lowered = sent(&mut commitment, 7);
+    assert_eq!(lowered.wanted, 4 * MIB + 256);
+    commitment.answered(7, 2 * MIB + 256, 10, &answer(&lowered, lowered.wanted));
+    assert!(commitment.runs_low(4 * MIB + 256));
     // A recall comes first.
     let recall = MemoryAnswer {
         number: 0,
@@ -241,6 +250,7 @@ fn a_program_that_runs_low_asks_ahead_and_goes_on() {
         ..answer(&request, 0)
     };
     commitment.ask_ahead(7, 10);
+    let ahead = sent(&mut commitment, 7);
     commitment.answered(8, 4 * MIB, 10, &recall);
     commitment.answered(9, 4 * MIB, 10, &answer(&ahead, 0));
     assert!(!commitment.runs_low(4 * MIB + 256));
