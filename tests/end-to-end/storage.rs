@@ -100,6 +100,19 @@ impl Drop for Disk {
     }
 }
 
+/// A disk of 64 MiB on which the store has a folder, and others have the rest but for `free` bytes.
+fn nearly_full(dir: &Path, free: u64) -> Option<Disk> {
+    let disk = Disk::mount(dir)?;
+    command("umount", &[], &disk.store).expect("unmounted");
+    let folder = disk.disk.join("store");
+    fs::create_dir(&folder).expect("made");
+    let folder = folder.display().to_string();
+    command("mount", &["--bind", &folder], &disk.store).expect("mounted");
+    let filler = vec![1; (64 << 20) - free as usize];
+    fs::write(disk.disk.join("filler"), filler).expect("written");
+    Some(disk)
+}
+
 /// A program that has one session and computes in it, round after round.
 struct Program {
     rounds: Arc<AtomicU64>,
@@ -256,6 +269,40 @@ fn a_disk_that_is_full_holds_nobody_up() {
     program.end();
     replays(dir.path());
     stops(up);
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_at_the_start_is_said_and_used_once_it_has_room() {
+    let dir = TempDir::new().expect("a directory");
+    let Some(disk) = nearly_full(dir.path(), 24 << 20) else {
+        return;
+    };
+    let (up, _, program) = start(dir.path());
+    up.says("has too little room");
+    until("status says so", || {
+        fault(dir.path()).contains("has too little room")
+    });
+    program.runs_on();
+    disk.empty();
+    let took = is_stored_again(dir.path(), "after", Instant::now());
+    eprintln!("all is stored {took:?} after the disk had room");
+    up.says("its disk has room again");
+    program.end();
+    replays(dir.path());
+    stops(up);
+}
+
+#[test]
+fn a_disk_without_room_for_a_cluster_is_refused_in_words() {
+    let dir = TempDir::new().expect("a directory");
+    let Some(_disk) = nearly_full(dir.path(), 4 << 20) else {
+        return;
+    };
+    let output = warploom(dir.path()).arg("up").output();
+    let output = output.expect("it runs");
+    let (_, err) = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("E-BROKER-ROOM: "), "{err}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use async_nats::jetstream::stream::{self, DiscardPolicy};
 use async_nats::jetstream::{Context, kv};
 use bus_schemas::subject::Subjects;
 
-use super::refusals::{is_missing, lacks_servers, text};
+use super::refusals::{is_missing, lacks_room, lacks_servers, text};
 use super::room::{fewer, signed};
 use super::table::{RECORD_BYTES, Row, Stored};
 
@@ -196,7 +196,7 @@ impl Storage {
     /// Why it cannot be made.
     pub async fn stream(&self, stored: Stored) -> Result<stream::Stream, String> {
         let (mut bytes, least) = self.bytes(stored);
-        let mut copies = self.copies(None);
+        let (mut copies, mut made_room) = (self.copies(None), false);
         loop {
             let config = stream::Config {
                 name: self.name(stored),
@@ -214,6 +214,10 @@ impl Storage {
             match self.jetstream.get_or_create_stream(config).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) if copies > 1 && lacks_servers(&error, bytes <= least) => copies = 1,
+                Err(error) if bytes == least && !made_room && lacks_room(&error) => {
+                    self.make_room().await;
+                    made_room = true;
+                }
                 Err(error) => bytes = fewer(stored, bytes, least, error.into())?,
             }
         }

@@ -84,6 +84,22 @@ pub enum Error {
         /// The server's process id.
         pid: u32,
     },
+    /// The disk of a new store has no room for what a cluster keeps.
+    #[error(
+        "E-BROKER-ROOM: {} has room for {:.1} MiB (three quarters of what is free), and a cluster needs {} MiB \
+         at least: free some, or set cluster.state_dir to a folder on another disk",
+        store.display(),
+        *bytes as f64 / 1_048_576.0,
+        least >> 20
+    )]
+    Room {
+        /// The folder of the store.
+        store: PathBuf,
+        /// Bytes that it has room for.
+        bytes: u64,
+        /// Bytes that it needs.
+        least: u64,
+    },
     /// No server runs on this state directory.
     #[error("E-BROKER-NOT-RUNNING: no nats-server runs on {}", state_dir.display())]
     NotRunning {

@@ -281,6 +281,15 @@ impl Server {
         }
     }
 
+    /// Lets the server keep more, where its disk has more room than when it was started.
+    ///
+    /// # Errors
+    /// Where the limit cannot be written, or the server does not run.
+    pub fn take_room(&self) -> Result<()> {
+        store_limit::write_limit(&self.paths)?;
+        self.ask_to_reload()
+    }
+
     /// Waits until the server that was asked to reload has, by what its log says from `offset` on.
     pub(crate) fn wait_until_reloaded(&self, offset: u64, deadline: Instant) -> Result<()> {
         loop {

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::config::ServerPaths;
+use crate::store_limit::Room;
 use crate::{Error, Result, Server, files};
 
 /// Between two looks.
@@ -19,6 +21,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes written to see whether there is room: less than this is as good as none.
 const PROBE: usize = 64 << 10;
+/// Looks for each time that the room is measured.
+const LOOKS_PER_ROOM: u32 = 5;
 /// What a server logs when a write failed.
 const BROKEN: &str = "critical write error";
 
@@ -28,6 +32,9 @@ pub enum StoreFault {
     /// No room, or no quota.
     #[error("the disk of {} is full", .0.display())]
     Full(PathBuf),
+    /// Room for some of what a cluster keeps, and not for all of it.
+    #[error("the disk of {} has too little room: {:.1} MiB for all that is kept", .0.display(), *.1 as f64 / 1_048_576.0)]
+    Little(PathBuf, u64),
     /// It can be read and not written.
     #[error("the disk of {} is read-only", .0.display())]
     ReadOnly(PathBuf),
@@ -52,6 +59,8 @@ pub struct StoreLook {
     /// Whether the server refuses what is to be stored until it is started again: a write of it
     /// failed, or the folder that it writes to is not the one that is there.
     pub broken: bool,
+    /// Whether the disk has much more room than the server was told of ([`Server::take_room`]).
+    pub roomier: bool,
 }
 
 /// Looks at a server's store once a second, in a thread of its own: a disk may not answer.
@@ -84,7 +93,7 @@ impl StoreWatch {
             store: paths.store(),
             seen: Arc::clone(&seen),
         };
-        let looker = Looker::new(&paths.store(), &paths.log(), offset);
+        let looker = Looker::new(paths.clone(), offset);
         let seen = Arc::downgrade(&seen);
         thread::Builder::new()
             .name("store-watch".into())
@@ -115,15 +124,14 @@ impl StoreWatch {
 fn watch_on(mut looker: Looker, seen: &Weak<Mutex<Seen>>) {
     let mut number = 0;
     loop {
-        let (fault, broken) = looker.look();
-        let Some(seen) = seen.upgrade() else { return };
         number += 1;
-        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.look = StoreLook {
+        let look = StoreLook {
             number,
-            fault,
-            broken,
+            ..looker.look()
         };
+        let Some(seen) = seen.upgrade() else { return };
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.look = look;
         seen.since = Instant::now();
         drop(seen);
         thread::sleep(LOOK);
@@ -150,8 +158,8 @@ fn is_mounted(path: &Path, at: (u64, u64)) -> bool {
 /// What is needed to look.
 #[derive(Debug)]
 struct Looker {
+    paths: ServerPaths,
     store: PathBuf,
-    log: PathBuf,
     offset: u64,
     /// The folder that the server was started on, and whether a file system was mounted there.
     home: Folder,
@@ -159,29 +167,57 @@ struct Looker {
     /// The folder in it that the server made.
     inner: Folder,
     broken: bool,
+    /// The room there was, and looks until it is measured again: each walks through the store.
+    room: Option<Room>,
+    until_room: u32,
 }
 
 impl Looker {
-    fn new(store: &Path, log: &Path, offset: u64) -> Self {
-        let home = folder(store).ok().flatten();
+    fn new(paths: ServerPaths, offset: u64) -> Self {
+        let store = paths.store();
+        let home = folder(&store).ok().flatten();
         Self {
-            store: store.to_owned(),
-            log: log.to_owned(),
+            paths,
+            mounted: home.is_some_and(|home| is_mounted(&store, home)),
+            store,
             offset,
             home,
-            mounted: home.is_some_and(|home| is_mounted(store, home)),
             inner: None,
             broken: false,
+            room: None,
+            until_room: 0,
         }
     }
 
-    /// What keeps the disk from being written, and whether the server has to be started again.
-    fn look(&mut self) -> (Option<StoreFault>, bool) {
-        let news = files::read_from(&self.log, self.offset);
-        self.offset = fs::metadata(&self.log).map_or(self.offset, |meta| meta.len());
+    /// Looks once; the number is the caller's.
+    fn look(&mut self) -> StoreLook {
+        let log = self.paths.log();
+        let news = files::read_from(&log, self.offset);
+        self.offset = fs::metadata(&log).map_or(self.offset, |meta| meta.len());
         self.broken |= news.contains(BROKEN);
-        let fault = self.place().and_then(|()| self.write()).err();
-        (fault, self.broken)
+        let mut fault = self.place().and_then(|()| self.write()).err();
+        let measured = fault.is_none() && self.measure();
+        if let (None, Some(room)) = (&fault, self.room) {
+            let little = room.too_little();
+            fault = little.map(|bytes| StoreFault::Little(self.store.clone(), bytes));
+        }
+        StoreLook {
+            number: 0,
+            fault,
+            broken: self.broken,
+            roomier: measured && self.room.is_some_and(Room::has_grown),
+        }
+    }
+
+    /// Measures the room now and then; whether it did.
+    fn measure(&mut self) -> bool {
+        if self.until_room > 0 {
+            self.until_room -= 1;
+            return false;
+        }
+        self.until_room = LOOKS_PER_ROOM - 1;
+        self.room = Room::of(&self.paths);
+        true
     }
 
     /// Whether the folder is the one that the server writes to.
@@ -231,18 +267,25 @@ mod tests {
     use test_cluster::TempDir;
 
     fn looker(dir: &TempDir) -> Looker {
-        let store = dir.path().join("store");
-        fs::create_dir_all(store.join("jetstream")).expect("made");
-        Looker::new(&store, &dir.path().join("log"), 0)
+        let state = crate::config::StatePaths::new(dir.path()).expect("a path");
+        let paths = state.alone();
+        fs::create_dir_all(paths.store().join("jetstream")).expect("made");
+        Looker::new(paths, 0)
+    }
+
+    /// What it found: what keeps the disk from being written, and whether the server has to start again.
+    fn found(looker: &mut Looker) -> (Option<StoreFault>, bool) {
+        let look = looker.look();
+        (look.fault, look.broken)
     }
 
     #[test]
     fn a_store_that_is_written_is_sound() {
         let dir = TempDir::new().expect("a folder");
         let mut looker = looker(&dir);
-        assert_eq!(looker.look(), (None, false));
-        assert_eq!(looker.look(), (None, false));
-        let left = fs::read_dir(dir.path().join("store")).expect("there");
+        assert_eq!(found(&mut looker), (None, false));
+        assert_eq!(found(&mut looker), (None, false));
+        let left = fs::read_dir(&looker.store).expect("there");
         assert_eq!(left.count(), 1, "the probe stays");
     }
 
@@ -250,32 +293,55 @@ mod tests {
     fn a_store_that_is_deleted_is_gone_until_it_is_there_again() {
         let dir = TempDir::new().expect("a folder");
         let mut looker = looker(&dir);
-        assert_eq!(looker.look(), (None, false));
-        let store = dir.path().join("store");
+        assert_eq!(found(&mut looker), (None, false));
+        let store = looker.store.clone();
         fs::remove_dir_all(&store).expect("removed");
-        assert_eq!(looker.look(), (Some(StoreFault::Gone(store.clone())), true));
+        let gone = Some(StoreFault::Gone(store.clone()));
+        assert_eq!(found(&mut looker), (gone, true));
         fs::create_dir(&store).expect("made");
-        assert_eq!(looker.look(), (None, true), "the server writes elsewhere");
+        assert_eq!(
+            found(&mut looker),
+            (None, true),
+            "the server writes elsewhere"
+        );
     }
 
     #[test]
     fn what_lies_in_a_store_may_be_another() {
         let dir = TempDir::new().expect("a folder");
         let mut looker = looker(&dir);
-        assert_eq!(looker.look(), (None, false));
-        fs::remove_dir(dir.path().join("store/jetstream")).expect("removed");
-        assert_eq!(looker.look(), (None, true));
+        assert_eq!(found(&mut looker), (None, false));
+        fs::remove_dir(looker.store.join("jetstream")).expect("removed");
+        assert_eq!(found(&mut looker), (None, true));
     }
 
     #[test]
     fn a_write_that_failed_is_read_from_the_log() {
         let dir = TempDir::new().expect("a folder");
-        fs::write(dir.path().join("log"), "[INF] Server is ready\n").expect("written");
         let mut looker = looker(&dir);
-        assert_eq!(looker.look(), (None, false));
+        let log = looker.paths.log();
+        fs::write(&log, "[INF] Server is ready\n").expect("written");
+        assert_eq!(found(&mut looker), (None, false));
         let said = "[INF] Server is ready\n[ERR] JetStream stream 'A > B' critical write error: no";
-        fs::write(dir.path().join("log"), said).expect("written");
-        assert_eq!(looker.look(), (None, true));
-        assert_eq!(looker.look(), (None, true), "until it is started again");
+        fs::write(&log, said).expect("written");
+        assert_eq!(found(&mut looker), (None, true));
+        assert_eq!(
+            found(&mut looker),
+            (None, true),
+            "until it is started again"
+        );
+    }
+
+    #[test]
+    fn room_is_measured_now_and_then() {
+        let dir = TempDir::new().expect("a folder");
+        let mut looker = looker(&dir);
+        fs::write(looker.paths.limit(), "max_file_store: 40000000\n").expect("written");
+        let grown: Vec<bool> = (0..11).map(|_| looker.look().roomier).collect();
+        let mut expected = [false; 11];
+        for look in [0, 5, 10] {
+            expected[look] = true;
+        }
+        assert_eq!(grown, expected, "of this machine's disk more is free");
     }
 }

@@ -4,20 +4,70 @@ use std::fs;
 use std::path::Path;
 
 use crate::config::ServerPaths;
-use crate::{Result, files};
+use crate::{Error, Result, files};
 
-/// Bytes that JetStream may keep, into the file that the server's configuration includes: what it
-/// keeps already and three quarters of what is free, and never less than before. Left alone, the
-/// server takes three quarters of what is free as it starts: none for one that starts while its
+/// Bytes below which not all that a cluster keeps has a place.
+const LEAST: u64 = 32 << 20;
+/// Bytes below which not even its tenants and settings have one.
+const LEAST_TO_START: u64 = 12 << 20;
+
+/// What a server may keep, and what it could.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Bytes that its configuration lets it keep.
+    limit: u64,
+    /// Bytes that it would be let keep if it were started now.
+    possible: u64,
+}
+
+impl Room {
+    /// That of a server; none where its configuration has no limit.
+    pub(crate) fn of(paths: &ServerPaths) -> Option<Self> {
+        let limit = fs::read_to_string(paths.limit()).ok()?;
+        Some(Self {
+            limit: bytes_of(&limit)?,
+            possible: possible(&paths.store()),
+        })
+    }
+
+    /// The limit, where neither it nor what is free has a place for all that a cluster keeps.
+    pub(crate) fn too_little(self) -> Option<u64> {
+        (self.limit.max(self.possible) < LEAST).then_some(self.limit)
+    }
+
+    /// Whether the disk has so much more room than the limit that the server should be told.
+    pub(crate) fn has_grown(self) -> bool {
+        self.possible / 2 >= self.limit || (self.limit < LEAST && self.possible >= LEAST)
+    }
+}
+
+/// Bytes that a store holds, and three quarters of what is free.
+fn possible(store: &Path) -> u64 {
+    let free = rustix::fs::statvfs(store).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
+    held(store) + free / 4 * 3
+}
+
+/// Writes the bytes that JetStream may keep into the file that the server's configuration includes:
+/// what it keeps already and three quarters of what is free, and never less than before. Left alone,
+/// the server takes three quarters of what is free as it starts: none for one that starts while its
 /// disk is full, and too few for one that has stored much.
+///
+/// # Errors
+/// `E-BROKER-ROOM` for a store that is new and has no room, and where the file cannot be written.
 pub(crate) fn write_limit(paths: &ServerPaths) -> Result<()> {
     let (store, limit) = (paths.store(), paths.limit());
     let before = fs::read_to_string(&limit).ok();
     let before = before.as_deref().and_then(bytes_of);
-    let free = rustix::fs::statvfs(&store).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
-    let bytes = (held(&store) + free / 4 * 3).max(before.unwrap_or(0));
+    let bytes = possible(&store).max(before.unwrap_or(0));
     if before == Some(bytes) {
         return Ok(());
+    }
+    if before.is_none() && bytes < LEAST_TO_START {
+        return Err(Error::Room {
+            store,
+            bytes,
+            least: LEAST_TO_START,
+        });
     }
     match files::write_private(&limit, &format!("{LIMIT}{bytes}\n")) {
         // On a full disk the one from before will do.
@@ -65,5 +115,21 @@ mod tests {
         fs::write(paths.limit(), format!("{LIMIT}{more}\n")).expect("written");
         write_limit(&paths).expect("written");
         assert_eq!(read(), Some(more));
+    }
+
+    #[test]
+    fn a_server_is_told_of_room_that_makes_a_difference() {
+        let room = |limit, possible| Room { limit, possible };
+        assert_eq!(room(LEAST - 1, LEAST - 1).too_little(), Some(LEAST - 1));
+        assert!(!room(LEAST - 1, LEAST - 1).has_grown());
+        assert_eq!(room(LEAST - 1, LEAST).too_little(), None);
+        assert!(room(LEAST - 1, LEAST).has_grown());
+        assert!(
+            !room(LEAST, 2 * LEAST - 1).has_grown(),
+            "no reload for a little"
+        );
+        assert!(room(LEAST, 2 * LEAST).has_grown());
+        // Once the disk has filled, what was reserved before is not taken back.
+        assert_eq!(room(2 * LEAST, 0).too_little(), None);
     }
 }

@@ -97,14 +97,9 @@ fn servers_with_little_room_keep_a_smaller_record() {
         let jetstream = jetstream::new(watcher.client.clone());
         let _leader = Candidate::start(&cluster, 1, true);
         watcher.beat(|_| true).await;
-        let asked = Instant::now();
+        record_bytes(&watcher).await;
         let name = watcher.subjects.record_stream();
-        let stream = loop {
-            if let Ok(stream) = jetstream.get_stream(&name).await {
-                break stream;
-            }
-            assert!(asked.elapsed() < 3 * TIMEOUT, "there is a record");
-        };
+        let stream = jetstream.get_stream(&name).await.expect("the record");
         let config = &stream.cached_info().config;
         assert_eq!(config.num_replicas, 3);
         assert!(
@@ -112,6 +107,35 @@ fn servers_with_little_room_keep_a_smaller_record() {
             "{config:?}"
         );
     });
+}
+
+/// Bytes of the record, once there is one.
+async fn record_bytes(watcher: &Watcher) -> u64 {
+    let jetstream = jetstream::new(watcher.client.clone());
+    let (name, asked) = (watcher.subjects.record_stream(), Instant::now());
+    loop {
+        if let Ok(stream) = jetstream.get_stream(&name).await {
+            return stream.cached_info().config.max_bytes as u64;
+        }
+        assert!(asked.elapsed() < 3 * TIMEOUT, "there is a record");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[test]
+fn a_record_is_kept_wherever_all_that_is_kept_has_a_place() {
+    // Of these, some are all taken where each bucket takes what it would like.
+    for mib in [23, 80, 150, 220] {
+        let cluster = TestCluster::with(&["a"], |config| {
+            config.max_file_store = Some(mib << 20);
+        });
+        block_on(async {
+            let mut watcher = Watcher::new(&cluster).await;
+            let _leader = Candidate::start(&cluster, 1, true);
+            watcher.beat(|_| true).await;
+            assert!(record_bytes(&watcher).await >= 4 << 20, "of {mib} MiB");
+        });
+    }
 }
 
 #[test]

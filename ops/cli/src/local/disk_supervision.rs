@@ -48,8 +48,13 @@ impl LocalCluster {
             Some(Change::Wrong(wrong)) => said.push(format!(
                 "{name}: {wrong}; programs run on, and what is to be stored waits"
             )),
+            Some(Change::Roomy) => said.push(format!("{name}: its disk has room again")),
             Some(Change::Over) => self.refresh(index, &name, said),
             None => {}
+        }
+        // Where it fails it is tried again when the room is measured again.
+        if look.roomier && self.disks[index].takes_room(look.number) {
+            drop(self.broker.servers()[index].take_room());
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use async_nats::HeaderMap;
-use broker::{Server, StoreLook, StoreWatch};
+use broker::{Server, StoreFault, StoreLook, StoreWatch};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -24,6 +24,8 @@ const NAME: &str = "broker-fault";
 pub(super) enum Change {
     /// Something is wrong that was not, or something else.
     Wrong(String),
+    /// The disk has room again, and the server refused nothing meanwhile.
+    Roomy,
     /// The disk can be written, and the server is to be started again.
     Over,
 }
@@ -56,14 +58,19 @@ impl Health {
         self.last = look.number;
         self.tainted |= look.broken;
         if let Some(fault) = &look.fault {
-            (self.tainted, self.sound) = (true, 0);
+            // A server with little room stores what it has room for.
+            self.tainted |= !matches!(fault, StoreFault::Little(..));
+            self.sound = 0;
             let wrong = fault.to_string();
             let news = self.wrong.as_ref() != Some(&wrong);
             self.wrong = Some(wrong.clone());
             return news.then_some(Change::Wrong(wrong));
         }
         self.sound += 1;
-        (self.tainted && self.sound >= SOUND).then_some(Change::Over)
+        if self.tainted {
+            return (self.sound >= SOUND).then_some(Change::Over);
+        }
+        self.wrong.take().map(|_| Change::Roomy)
     }
 }
 
@@ -74,9 +81,16 @@ pub(super) struct Disk {
     pub(super) health: Health,
     /// When its server was asked to stop.
     pub(super) asked: Option<Instant>,
+    /// The look after which its server was told of more room.
+    told: u64,
 }
 
 impl Disk {
+    /// Whether the server is to be told of the room that this look found: once for each look.
+    pub(super) fn takes_room(&mut self, look: u64) -> bool {
+        std::mem::replace(&mut self.told, look) != look
+    }
+
     /// A process that was started again is watched anew; what its disk is like is still so.
     pub(super) fn watch(&mut self, server: &Server) -> Option<StoreLook> {
         if self
@@ -174,8 +188,6 @@ async fn announce(administrator: Administrator, mut heard: watch::Receiver<Strin
 mod tests {
     use std::path::PathBuf;
 
-    use broker::StoreFault;
-
     use super::*;
 
     fn look(number: u64, fault: Option<StoreFault>, broken: bool) -> StoreLook {
@@ -183,6 +195,7 @@ mod tests {
             number,
             fault,
             broken,
+            roomier: false,
         }
     }
 
@@ -216,6 +229,23 @@ mod tests {
         let mut health = Health::default();
         assert_eq!(health.looked(&look(1, None, true)), None);
         assert_eq!(health.looked(&look(2, None, true)), Some(Change::Over));
+    }
+
+    #[test]
+    fn little_room_is_said_and_ends_without_a_restart() {
+        let little = || Some(StoreFault::Little(PathBuf::from("/store"), 1 << 20));
+        let mut health = Health::default();
+        let said = health.looked(&look(1, little(), false));
+        assert!(matches!(said, Some(Change::Wrong(_))), "{said:?}");
+        assert_eq!(health.looked(&look(2, little(), false)), None);
+        assert_eq!(health.looked(&look(3, None, false)), Some(Change::Roomy));
+        assert_eq!(health.looked(&look(4, None, false)), None);
+        // A disk that filled up meanwhile has had writes refused.
+        health.looked(&look(5, little(), false));
+        health.looked(&look(6, full(), false));
+        assert_eq!(health.looked(&look(7, little(), false)).map(drop), Some(()));
+        assert_eq!(health.looked(&look(8, None, false)), None);
+        assert_eq!(health.looked(&look(9, None, false)), Some(Change::Over));
     }
 
     #[test]

@@ -162,6 +162,8 @@ pub struct LocalCluster {
     candidates: usize,
     /// Children that died, by name.
     restarts: BTreeMap<String, Restarts>,
+    /// Lines for people of what happened while the cluster started.
+    unsaid: Vec<String>,
     /// When each of the broker's servers was started last.
     brokers_started: Vec<Instant>,
     /// The disk of each of them.
@@ -210,6 +212,7 @@ impl LocalCluster {
             logs: Vec::new(),
             candidates: 0,
             restarts: BTreeMap::new(),
+            unsaid: Vec::new(),
             brokers_started: vec![Instant::now(); brokers],
             disks: (0..brokers).map(|_| Disk::default()).collect(),
             announcer,

@@ -17,9 +17,12 @@ const HOPELESS: u32 = 3;
 
 impl LocalCluster {
     /// Waits for `until`, and looks after the children meanwhile; `say` is told what happens to
-    /// them, a line for each death and each restart.
+    /// them, a line for each death and each restart, also of those while the cluster started.
     pub async fn tended<F: Future>(&mut self, until: F, mut say: impl FnMut(&str)) -> F::Output {
         let mut until = pin!(until);
+        std::mem::take(&mut self.unsaid)
+            .iter()
+            .for_each(|line| say(line));
         loop {
             tokio::select! {
                 biased;
@@ -42,6 +45,7 @@ impl LocalCluster {
             }
             for line in self.tend() {
                 tracing::warn!("{line}");
+                self.unsaid.push(line);
             }
             let mut deaths = self.restarts.iter();
             if let Some((name, _)) = deaths.find(|(_, it)| it.deaths() >= HOPELESS) {
