@@ -5,12 +5,14 @@ mod memory;
 mod servers;
 mod sessions;
 mod state;
+mod stored;
 mod tenants;
 
 pub(crate) use kept::Kept;
 pub use memory::DeviceMemory;
 pub use servers::ServerStatus;
 pub use sessions::{SessionFilter, SessionProcess, SessionRow};
+pub(crate) use stored::StoredMessages;
 pub use tenants::{RemovedTenant, RenewedLogin, TenantChange};
 
 use std::path::PathBuf;
@@ -310,9 +312,9 @@ impl Administrator {
 
     /// Waits until the placement that the leader has stored is like this.
     async fn stored(&self, patience: Duration, is: impl Fn(&Placement) -> bool) -> Result<()> {
-        let (store, asked) = (self.bucket().await?, Instant::now());
+        let asked = Instant::now();
         loop {
-            let placement = store.get("placement").await?;
+            let placement = self.value("placement").await?;
             let stored = placement.and_then(|entry| serde_json::from_slice(&entry).ok());
             if stored.is_some_and(|placement: Placement| is(&placement)) {
                 return Ok(());

@@ -170,8 +170,7 @@ impl Administrator {
     /// # Errors
     /// [`crate::exit::Unreachable`] without a broker.
     pub async fn pinned(&self) -> Result<Option<ProfileVersion>> {
-        let entry = self.bucket().await?.entry("pin").await;
-        let entry = entry.map_err(|error| VERSIONS.failed(error))?;
+        let entry = self.entry("pin").await.context("reading the pin")?;
         entry.as_ref().map_or(Ok(None), ProfileVersion::read)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use actors::storage::{Storage, Stored};
 use anyhow::{Context, Result, bail};
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
-use async_nats::jetstream::kv::{PutError, Store};
+use async_nats::jetstream::kv::{Entry, EntryErrorKind, Operation, PutError, Store};
 use bus_schemas::ClusterSettings;
 use bytes::Bytes;
 use tokio::time::{Instant, timeout};
@@ -16,6 +16,9 @@ use crate::exit::Unreachable;
 
 /// How long the first answer is waited for before the bucket is asked for again; twice as long each time.
 const ANSWER: Duration = Duration::from_secs(5);
+
+/// How long an entry is waited for before it is asked for again; twice as long each time.
+const READ: Duration = Duration::from_secs(2);
 
 /// How long the storing of an entry is waited for before it is put again; twice as long each time.
 const STORED: Duration = Duration::from_secs(2);
@@ -46,6 +49,39 @@ impl Administrator {
             }
         };
         again(self.patience(), ANSWER, ask).await
+    }
+
+    /// Reads an entry of the bucket; none where there is none. Servers that choose a leader drop requests without a
+    /// word, so it asks again until the patience ends.
+    ///
+    /// # Errors
+    /// [`Unreachable`] where the broker does not answer.
+    pub(crate) async fn entry(&self, key: &str) -> Result<Option<Entry>> {
+        let store = self.bucket().await?;
+        let store = &store;
+        let read = |wait| async move {
+            match timeout(wait, store.entry(key)).await {
+                Ok(Ok(entry)) => Ok(entry),
+                Ok(Err(error)) if error.kind() == EntryErrorKind::InvalidKey => {
+                    Err(Failed::Refused(error.into()))
+                }
+                Ok(Err(error)) => Err(Failed::Unanswered(format!(
+                    "the broker does not hand out {key} ({error})"
+                ))),
+                Err(_) => Err(Failed::Unanswered(format!(
+                    "the broker does not answer where {key} is asked for"
+                ))),
+            }
+        };
+        again(self.patience(), READ, read).await
+    }
+
+    /// The value of an entry; none of one that is deleted. As [`Self::entry`].
+    pub(crate) async fn value(&self, key: &str) -> Result<Option<Bytes>> {
+        let entry = self.entry(key).await?;
+        Ok(entry
+            .filter(|entry| entry.operation == Operation::Put)
+            .map(|entry| entry.value))
     }
 
     /// Writes all of the cluster's settings.

@@ -152,7 +152,7 @@ impl Administrator {
     /// # Errors
     /// [`Unreachable`] without a broker.
     pub async fn tenant(&self, tenant: &Tenant) -> Result<Option<TenantSettings>> {
-        let entry = self.bucket().await?.get(key(tenant)).await?;
+        let entry = self.value(&key(tenant)).await?;
         entry
             .map(|value| serde_json::from_slice(&value).context("a tenant's entry"))
             .transpose()
@@ -226,7 +226,7 @@ impl Administrator {
     ) -> Result<TenantSettings> {
         let store = self.bucket().await?;
         for _ in 0..TRIES {
-            let entry = store.entry(key(tenant)).await;
+            let entry = self.entry(&key(tenant)).await;
             let entry = entry.context("reading the tenant")?;
             let entry = entry.filter(|entry| entry.operation == Operation::Put);
             let entry = entry.ok_or_else(|| unknown(tenant))?;

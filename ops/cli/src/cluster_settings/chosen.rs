@@ -61,7 +61,7 @@ impl Administrator {
     /// # Errors
     /// [`crate::exit::Unreachable`] without a broker.
     pub async fn chosen(&self) -> Result<Chosen> {
-        let entry = self.bucket().await?.entry("settings").await?;
+        let entry = self.entry("settings").await?;
         let Some(entry) = entry else {
             return Ok(Chosen::default());
         };

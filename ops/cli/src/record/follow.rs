@@ -14,7 +14,7 @@ use scheduler_leader_core::why::DeviceDay;
 use tokio::time::Instant;
 
 use super::messages::{
-    KEPT, UNNAMED, block, blocks_of, message_id, next, open, record, sequence, stored_ms,
+    KEPT, UNNAMED, block, blocks_of, message_id, record, sequence, stored_ms, there,
 };
 use super::news::News;
 use crate::admin::Administrator;
@@ -172,10 +172,9 @@ async fn replay_epoch(
 ) -> Result<u64> {
     let at_once = leaders(administrator, epoch).await? > 1;
     let place = (DeliverPolicy::All, false);
-    let (total, mut messages) = open(administrator, Some(epoch), place).await?;
+    let mut messages = there(administrator, Some(epoch), place).await?;
     let mut through = 0;
-    for _ in 0..total {
-        let message = next(administrator, &mut messages).await?;
+    while let Some(message) = messages.next().await? {
         let (epoch, number, bytes) = block(&message)?;
         add(replay, epoch, number, &bytes)?;
         through = sequence(&message);
@@ -190,10 +189,9 @@ async fn replay_epoch(
 /// How many leaders an epoch had, by the names of its blocks.
 async fn leaders(administrator: &Administrator, epoch: Epoch) -> Result<usize> {
     let place = (DeliverPolicy::All, true);
-    let (total, mut messages) = open(administrator, Some(epoch), place).await?;
+    let mut messages = there(administrator, Some(epoch), place).await?;
     let mut leaders = BTreeSet::new();
-    for _ in 0..total {
-        let message = next(administrator, &mut messages).await?;
+    while let Some(message) = messages.next().await? {
         let id = message_id(&message).and_then(|id| id.split('.').nth(1));
         leaders.insert(id.context(UNNAMED)?.to_owned());
     }

@@ -7,10 +7,9 @@ use anyhow::{Context, Result};
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::{self, ErrorCode};
 use bus_schemas::Epoch;
-use futures_util::StreamExt;
 
 use super::Block;
-use crate::admin::{Administrator, Kept};
+use crate::admin::{Administrator, Kept, StoredMessages};
 use crate::exit::Unreachable;
 
 /// What errors are of.
@@ -29,23 +28,38 @@ pub(super) async fn blocks_of(
     epoch: Option<Epoch>,
 ) -> Result<Vec<Block>> {
     let place = (DeliverPolicy::All, false);
-    let (total, mut messages) = open(administrator, epoch, place).await?;
+    let mut there = there(administrator, epoch, place).await?;
     let mut blocks = Vec::new();
-    while (blocks.len() as u64) < total {
-        blocks.push(block(&next(administrator, &mut messages).await?)?);
+    while let Some(message) = there.next().await? {
+        blocks.push(block(&message)?);
     }
     Ok(blocks)
 }
 
-/// The next of messages that are there.
-pub(super) async fn next(
+/// Messages that are there when they are asked for, and none that come later.
+pub(super) struct There {
+    messages: StoredMessages,
+    /// The last of them.
+    last: u64,
+}
+
+impl There {
+    /// The next of them; none behind the last.
+    pub(super) async fn next(&mut self) -> Result<Option<jetstream::Message>> {
+        let next = self.messages.next().await?;
+        Ok(next.filter(|message| sequence(message) <= self.last))
+    }
+}
+
+/// The stream's messages from a place on that there are now, of one epoch's subject or all, with their content
+/// or only their names.
+pub(super) async fn there(
     administrator: &Administrator,
-    messages: &mut pull::Ordered,
-) -> Result<jetstream::Message> {
-    let next = tokio::time::timeout(administrator.stall(), messages.next()).await;
-    let next = next.map_err(|_| KEPT.silent("the stream stalls"))?;
-    let message = next.ok_or_else(|| KEPT.silent("the stream ends early"))?;
-    message.map_err(|error| KEPT.failed(error))
+    epoch: Option<Epoch>,
+    place: (DeliverPolicy, bool),
+) -> Result<There> {
+    let (last, messages) = open(administrator, epoch, place).await?;
+    Ok(There { messages, last })
 }
 
 /// When a message came into the stream, milliseconds since 1970.
@@ -56,12 +70,12 @@ pub(super) fn stored_ms(message: &jetstream::Message) -> u64 {
 }
 
 /// The stream's messages from a place on, of one epoch's subject or all, with their content or only their
-/// names, and how many there are now. A server that has just come back to the others cannot tell for a while.
+/// names, and the sequence of the last there is. A server that has just come back to the others cannot tell for a while.
 pub(super) async fn open(
     administrator: &Administrator,
     epoch: Option<Epoch>,
     place: (DeliverPolicy, bool),
-) -> Result<(u64, pull::Ordered)> {
+) -> Result<(u64, StoredMessages)> {
     let asked = Instant::now();
     loop {
         match try_open(administrator, epoch, place).await {
@@ -95,7 +109,7 @@ async fn try_open(
     administrator: &Administrator,
     epoch: Option<Epoch>,
     (place, names_only): (DeliverPolicy, bool),
-) -> Result<(u64, pull::Ordered)> {
+) -> Result<(u64, StoredMessages)> {
     let stream = record(administrator).await?;
     let subject = epoch.map(|epoch| administrator.subjects().record(epoch));
     let config = pull::OrderedConfig {
@@ -104,12 +118,9 @@ async fn try_open(
         filter_subject: subject.unwrap_or_default(),
         ..Default::default()
     };
-    let consumer = stream.create_consumer(config).await;
-    let consumer = consumer.map_err(|error| KEPT.failed(error))?;
-    let total = consumer.cached_info().num_pending;
-    let messages = consumer.messages().await;
-    let messages = messages.map_err(|error| KEPT.failed(error))?;
-    Ok((total, messages))
+    let last = stream.cached_info().state.last_sequence;
+    let messages = StoredMessages::open(administrator, stream, config, KEPT).await?;
+    Ok((last, messages))
 }
 
 pub(super) fn block(message: &jetstream::Message) -> Result<Block> {

@@ -37,7 +37,7 @@ impl News {
         let (_, messages) = open(administrator, None, (place, false)).await?;
         let newest = read.last_key_value().map_or(0, |(epoch, _)| *epoch);
         Ok(Self {
-            messages,
+            messages: messages.live(),
             read,
             newest,
         })

@@ -7,10 +7,9 @@ use anyhow::Result;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::stream::Stream;
 use bus_schemas::{Failure, Folded, UsageBlock, decode};
-use futures_util::StreamExt;
 
 use super::{Books, Query};
-use crate::admin::{Administrator, Kept};
+use crate::admin::{Administrator, Kept, StoredMessages};
 
 /// How much later than it was cut a block may have come into the stream, milliseconds: a broker can be
 /// away, and clocks differ.
@@ -112,21 +111,8 @@ impl Administrator {
             filter_subject,
             ..Default::default()
         };
-        let consumer = stream.create_consumer(config).await;
-        let consumer = consumer.map_err(|error| KEPT.failed(error))?;
-        let mut left = consumer.cached_info().num_pending;
-        let messages = consumer.messages().await;
-        let mut messages = messages.map_err(|error| KEPT.failed(error))?;
-        while left > 0 {
-            let next = tokio::time::timeout(self.stall(), messages.next()).await;
-            let next = next.map_err(|_| KEPT.silent("the stream stalls"))?;
-            let message = next.ok_or_else(|| KEPT.silent("the stream ends early"))?;
-            let message = message.map_err(|error| KEPT.failed(error))?;
-            // Not counted down: what is removed meanwhile never comes.
-            let info = message
-                .info()
-                .map_err(|error| anyhow::anyhow!("E-ACCOUNTS: {error}"))?;
-            left = info.pending;
+        let mut messages = StoredMessages::open(self, stream.clone(), config, KEPT).await?;
+        while let Some(message) = messages.next().await? {
             let block = decode::<UsageBlock>(&message.payload).map_err(|error| {
                 let failure = Failure::from(error);
                 anyhow::anyhow!("E-ACCOUNTS: {}: {failure}", message.subject)

@@ -1,0 +1,179 @@
+//! The messages that a stream has, read to the last of them, though some are removed meanwhile.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::stream::Stream;
+use futures_util::StreamExt;
+
+use super::{Administrator, Kept};
+
+/// How long a message is waited for before the broker is asked whether there is one. Doubled each time.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// Messages of a stream from a place on, in order.
+pub(crate) struct StoredMessages {
+    stream: Stream,
+    config: pull::OrderedConfig,
+    kept: Kept,
+    stall: Duration,
+    messages: pull::Ordered,
+    /// Messages that the broker had behind the last one that was read.
+    left: u64,
+}
+
+impl StoredMessages {
+    /// Reads a stream as this says.
+    ///
+    /// # Errors
+    /// [`crate::exit::Unreachable`] without a broker.
+    pub(crate) async fn open(
+        administrator: &Administrator,
+        stream: Stream,
+        config: pull::OrderedConfig,
+        kept: Kept,
+    ) -> Result<Self> {
+        let (left, messages) = consume(&stream, &config, kept).await?;
+        Ok(Self {
+            stream,
+            config,
+            kept,
+            stall: administrator.stall(),
+            messages,
+            left,
+        })
+    }
+
+    /// The messages, those included that are still to come.
+    pub(crate) fn live(self) -> pull::Ordered {
+        self.messages
+    }
+
+    /// The next message; none behind the last. What is removed before it was read never comes, and the
+    /// broker does not say so: after a silence it is asked how many messages there are.
+    ///
+    /// # Errors
+    /// [`crate::exit::Unreachable`] where the broker answers no more, or has messages and sends none.
+    pub(crate) async fn next(&mut self) -> Result<Option<Message>> {
+        let (asked, mut quiet) = (Instant::now(), QUIET);
+        while self.left > 0 {
+            let wait = quiet.min(self.stall);
+            let Ok(next) = tokio::time::timeout(wait, self.messages.next()).await else {
+                if asked.elapsed() >= self.stall {
+                    return Err(self.kept.silent("the stream stalls"));
+                }
+                quiet *= 2;
+                let opened = consume(&self.stream, &self.config, self.kept).await?;
+                (self.left, self.messages) = opened;
+                continue;
+            };
+            let message = next.ok_or_else(|| self.kept.silent("the stream ends early"))?;
+            let message = message.map_err(|error| self.kept.failed(error))?;
+            let code = self.kept.code;
+            let info = message.info();
+            let info = info.map_err(|error| anyhow::anyhow!("{code}: {error}"))?;
+            self.left = info.pending;
+            self.config.deliver_policy = DeliverPolicy::ByStartSequence {
+                start_sequence: info.stream_sequence + 1,
+            };
+            return Ok(Some(message));
+        }
+        Ok(None)
+    }
+}
+
+/// A consumer, and how many messages the broker has for it.
+async fn consume(
+    stream: &Stream,
+    config: &pull::OrderedConfig,
+    kept: Kept,
+) -> Result<(u64, pull::Ordered)> {
+    let consumer = stream.create_consumer(config.clone()).await;
+    let consumer = consumer.map_err(|error| kept.failed(error))?;
+    let left = consumer.cached_info().num_pending;
+    let messages = consumer.messages().await;
+    let messages = messages.map_err(|error| kept.failed(error))?;
+    Ok((left, messages))
+}
+
+#[cfg(test)]
+mod tests {
+    use async_nats::jetstream::stream;
+    use test_cluster::TestBroker;
+
+    use super::*;
+
+    const KEPT: Kept = Kept {
+        what: "the messages",
+        code: "E-ACCOUNTS",
+    };
+
+    /// Messages of a stream with ten of one subject.
+    async fn ten(administrator: &Administrator, subject: &str) -> (Stream, StoredMessages) {
+        let jetstream = administrator.jetstream();
+        let made = jetstream.create_stream(stream::Config {
+            name: "ten".into(),
+            subjects: vec![subject.into()],
+            max_bytes: 1 << 20,
+            ..Default::default()
+        });
+        let stream = made.await.expect("made");
+        for number in 0..10_u8 {
+            let sent = jetstream.publish(subject.to_owned(), vec![number].into());
+            sent.await.expect("sent").await.expect("stored");
+        }
+        let config = pull::OrderedConfig {
+            filter_subject: subject.into(),
+            ..Default::default()
+        };
+        let opened = StoredMessages::open(administrator, stream.clone(), config, KEPT).await;
+        (stream, opened.expect("there"))
+    }
+
+    async fn rest(messages: &mut StoredMessages) -> Vec<u8> {
+        let mut read = Vec::new();
+        while let Some(message) = messages.next().await.expect("read") {
+            read.push(message.payload[0]);
+        }
+        read
+    }
+
+    #[tokio::test]
+    async fn messages_that_are_removed_while_they_are_read_are_not_waited_for() {
+        let broker = TestBroker::start();
+        let login = broker.credentials();
+        let administrator = Administrator::patient(login, Duration::from_secs(60)).await;
+        let administrator = administrator.expect("it answers");
+        let subject = administrator.subjects().usage_days();
+
+        let (stream, mut messages) = ten(&administrator, &subject).await;
+        assert_eq!(rest(&mut messages).await.len(), 10);
+        stream.purge().await.expect("purged");
+        // As if there had been more, none of which was on its way yet.
+        messages.left = 5;
+        let before = Instant::now();
+        assert!(rest(&mut messages).await.is_empty());
+        assert!(before.elapsed() < administrator.stall(), "it asked");
+    }
+
+    #[tokio::test]
+    async fn all_that_stay_are_read_once() {
+        let broker = TestBroker::start();
+        let login = broker.credentials();
+        let administrator = Administrator::patient(login, Duration::from_secs(60)).await;
+        let administrator = administrator.expect("it answers");
+        let subject = administrator.subjects().usage_days();
+
+        let (_, mut messages) = ten(&administrator, &subject).await;
+        let mut read = Vec::new();
+        // After each a consumer of its own, as after a silence.
+        while let Some(message) = messages.next().await.expect("read") {
+            read.push(message.payload[0]);
+            let opened = consume(&messages.stream, &messages.config, KEPT).await;
+            (messages.left, messages.messages) = opened.expect("asked anew");
+        }
+        assert_eq!(read, (0..10).collect::<Vec<u8>>());
+    }
+}
