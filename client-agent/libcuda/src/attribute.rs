@@ -175,6 +175,8 @@ impl Properties {
             103 | 125 => i32::from(device.answers_ipc),
             // Clusters of blocks, tensor maps.
             120 | 127 => i32::from(self.takes_clusters()),
+            // Domains of memory synchronisation: one before Hopper, and launches here name none.
+            126 => 1,
             // Everything else there is: no.
             17..=161 => 0,
             _ => return None,

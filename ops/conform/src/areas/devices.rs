@@ -259,6 +259,7 @@ fn attributes() -> Vec<Check> {
         at_least(16, "multiprocessors", 1),
         at_least(39, "threads per multiprocessor", 1024),
         at_least(106, "blocks per multiprocessor", 1),
+        at_least(126, "domains of memory synchronisation", 1),
         bounded(
             (8, 97),
             "shared memory per block is at most what a kernel may opt in to",
