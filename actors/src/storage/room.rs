@@ -31,8 +31,8 @@ pub(super) fn signed(bytes: u64) -> i64 {
 }
 
 impl Storage {
-    /// Bounds each bucket that holds little to as many bytes as will do. They were made before the
-    /// streams, and may have taken what those need at least.
+    /// Bounds each bucket that holds little to as many bytes as will do: those made first may have taken
+    /// what the others need at least.
     pub(super) async fn make_room(&self) {
         for stored in Stored::ALL {
             let (row, (_, least)) = (Row::of(stored), self.bytes(stored));

@@ -170,7 +170,7 @@ impl Storage {
         let row = Row::of(stored);
         let (history, max_age, limit_markers) = row.bucket.unwrap_or_default();
         let (mut bytes, least) = self.bytes(stored);
-        let mut copies = self.copies(None);
+        let (mut copies, mut made_room) = (self.copies(None), false);
         loop {
             let config = kv::Config {
                 bucket: self.name(stored),
@@ -185,6 +185,10 @@ impl Storage {
             match self.jetstream.create_key_value(config).await {
                 Ok(store) => return Ok(store),
                 Err(error) if copies > 1 && lacks_servers(&error, bytes <= least) => copies = 1,
+                Err(error) if bytes == least && !made_room && lacks_room(&error) => {
+                    self.make_room().await;
+                    made_room = true;
+                }
                 Err(error) => bytes = fewer(stored, bytes, least, error.into())?,
             }
         }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use actors::storage::{Storage, Stored};
 use async_nats::jetstream::{self, stream};
 use bus_schemas::{ClusterSettings, LeaderId, TenantSettings};
 use scheduler_leader_core::replay::{Anchor, replay};
@@ -136,6 +137,22 @@ fn a_record_is_kept_wherever_all_that_is_kept_has_a_place() {
             assert!(record_bytes(&watcher).await >= 4 << 20, "of {mib} MiB");
         });
     }
+}
+
+#[test]
+fn the_state_has_a_place_whatever_was_made_before_it() {
+    let cluster = TestCluster::with(&["a"], |config| {
+        config.max_file_store = Some(24 << 20);
+    });
+    block_on(async {
+        let watcher = Watcher::new(&cluster).await;
+        let jetstream = jetstream::new(watcher.client.clone());
+        let storage = Storage::new(jetstream, &watcher.subjects);
+        for stored in [Stored::Kernels, Stored::Control, Stored::Answers] {
+            storage.make_bucket(stored).await.expect("made");
+        }
+        storage.make_bucket(Stored::State).await.expect("a place");
+    });
 }
 
 #[test]
