@@ -362,3 +362,27 @@ async fn a_hash_is_no_proof_and_a_lie_about_bytes_ends_its_session() {
         "it has sent them"
     );
 }
+
+#[tokio::test]
+async fn an_idle_worker_gives_the_memory_of_copies_back() {
+    let loaded = cluster(&[("worker.chunk_idle", "100ms")]).await;
+    let sent = Sent::count(&loaded).await;
+    let used = start(&loaded, "a", &weights(1, BYTES)).await;
+    let program = start(&loaded, "a", &weights(0, BYTES)).await;
+    assert!(memory(&loaded) > BYTES as u64);
+    program.session.close().expect("closed");
+    let until = Instant::now() + SOON;
+    while memory(&loaded) > BYTES as u64 * 11 / 10 {
+        assert!(Instant::now() < until, "{} bytes stay", memory(&loaded));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // It sends them again; what a session uses is here still.
+    sent.take().await;
+    let again = start(&loaded, "a", &weights(0, BYTES)).await;
+    assert!(sent.take().await >= BYTES);
+    let other = start(&loaded, "a", &weights(1, BYTES)).await;
+    assert!(sent.take().await < BYTES / 10);
+    for (program, seed) in [(used, 1), (again, 0), (other, 1)] {
+        assert!(program.read(BYTES) == weights(seed, BYTES));
+    }
+}
