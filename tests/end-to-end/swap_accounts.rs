@@ -130,8 +130,10 @@ async fn every_move_is_in_the_accounts_although_a_leader_and_the_worker_die() {
             number(row, "swap_outs") >= 3.0 && number(row, "swap_ins") >= 3.0,
             "{row}"
         );
-        let moved = number(row, "swap_out_bytes") / number(row, "swap_outs");
-        assert!((0.9 * HELD..1.1 * HELD).contains(&moved), "{row}");
+        let (outs, bytes) = (number(row, "swap_outs"), number(row, "swap_out_bytes"));
+        // A slow start has time to move one that holds only its module yet.
+        let fits = 0.9 * HELD * (outs - 1.0)..1.1 * HELD * outs;
+        assert!(fits.contains(&bytes), "{row}");
         assert!(number(row, "swap_wait_seconds") > 0.0, "{row}");
     }
     adds_up(&loaded);
