@@ -1,6 +1,6 @@
 //! The limits and copies of what is there already: it may have been made under other settings.
 
-use async_nats::jetstream::stream::{self, DiscardPolicy};
+use async_nats::jetstream::stream::{self, DiscardPolicy, StorageType};
 
 use super::refusals::text;
 use super::room::{fewer, signed};
@@ -80,6 +80,32 @@ impl Storage {
             Err(error) => {
                 let why = text(&error);
                 Err(format!("{has} of {wanted} copies: {why}"))
+            }
+        }
+    }
+
+    /// Bounds each bucket that holds little to as many bytes as will do: those made first may have taken
+    /// what the others need at least.
+    pub(super) async fn make_room(&self) {
+        for stored in Stored::ALL {
+            let (row, (_, least)) = (Row::of(stored), self.bytes(stored));
+            if row.bucket.is_none() || row.storage != StorageType::File {
+                continue;
+            }
+            let Ok(Some(stream)) = self.find_stream(stored).await else {
+                continue;
+            };
+            let info = stream.cached_info();
+            let mut config = info.config.clone();
+            if config.max_bytes > signed(least) && info.state.bytes <= least {
+                config.max_bytes = signed(least);
+                let bounded = self.jetstream.update_stream(&config).await;
+                tracing::info!(
+                    ?stored,
+                    least,
+                    ok = bounded.is_ok(),
+                    "bounded for others to have room"
+                );
             }
         }
     }

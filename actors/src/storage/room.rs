@@ -2,11 +2,8 @@
 
 use std::error::Error;
 
-use async_nats::jetstream::stream::StorageType;
-
 use super::refusals::{lacks_room, text};
-use super::store::Storage;
-use super::table::{Row, Stored};
+use super::table::Stored;
 
 /// Why something is not there.
 pub(super) type Failed = Box<dyn Error + Send + Sync>;
@@ -28,32 +25,4 @@ pub(super) fn fewer(stored: Stored, bytes: u64, least: u64, error: Failed) -> Re
 /// Bytes as the broker counts them.
 pub(super) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
-}
-
-impl Storage {
-    /// Bounds each bucket that holds little to as many bytes as will do: those made first may have taken
-    /// what the others need at least.
-    pub(super) async fn make_room(&self) {
-        for stored in Stored::ALL {
-            let (row, (_, least)) = (Row::of(stored), self.bytes(stored));
-            if row.bucket.is_none() || row.storage != StorageType::File {
-                continue;
-            }
-            let Ok(Some(stream)) = self.find_stream(stored).await else {
-                continue;
-            };
-            let info = stream.cached_info();
-            let mut config = info.config.clone();
-            if config.max_bytes > signed(least) && info.state.bytes <= least {
-                config.max_bytes = signed(least);
-                let bounded = self.jetstream.update_stream(&config).await;
-                tracing::info!(
-                    ?stored,
-                    least,
-                    ok = bounded.is_ok(),
-                    "bounded for others to have room"
-                );
-            }
-        }
-    }
 }
