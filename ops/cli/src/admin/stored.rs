@@ -9,6 +9,7 @@ use async_nats::jetstream::stream::Stream;
 use futures_util::StreamExt;
 
 use super::{Administrator, Kept};
+use crate::exit::Unreachable;
 
 /// How long a message is waited for before the broker is asked whether there is one. Doubled each time.
 const QUIET: Duration = Duration::from_millis(500);
@@ -65,8 +66,12 @@ impl StoredMessages {
                     return Err(self.kept.silent("the stream stalls"));
                 }
                 quiet *= 2;
-                let opened = consume(&self.stream, &self.config, self.kept).await?;
-                (self.left, self.messages) = opened;
+                match consume(&self.stream, &self.config, self.kept).await {
+                    Ok(opened) => (self.left, self.messages) = opened,
+                    // Servers that choose a leader cannot tell yet.
+                    Err(error) if error.is::<Unreachable>() => {}
+                    Err(error) => return Err(error),
+                }
                 continue;
             };
             let message = next.ok_or_else(|| self.kept.silent("the stream ends early"))?;
@@ -156,6 +161,25 @@ mod tests {
         let before = Instant::now();
         assert!(rest(&mut messages).await.is_empty());
         assert!(before.elapsed() < administrator.stall(), "it asked");
+    }
+
+    #[tokio::test]
+    async fn a_broker_that_is_away_is_waited_for() {
+        let mut broker = TestBroker::start();
+        let login = broker.credentials();
+        let administrator = Administrator::patient(login, Duration::from_secs(1)).await;
+        let administrator = administrator.expect("it answers");
+        let subject = administrator.subjects().usage_days();
+
+        let (_, mut messages) = ten(&administrator, &subject).await;
+        assert_eq!(rest(&mut messages).await.len(), 10);
+        messages.left = 5;
+        broker.kill().expect("it dies");
+        let before = Instant::now();
+        let error = messages.next().await.expect_err("nothing answers");
+        assert!(error.is::<Unreachable>(), "{error:#}");
+        let waited = before.elapsed();
+        assert!(waited >= administrator.stall(), "{waited:?}: {error:#}");
     }
 
     #[tokio::test]

@@ -70,7 +70,8 @@ pub(super) fn stored_ms(message: &jetstream::Message) -> u64 {
 }
 
 /// The stream's messages from a place on, of one epoch's subject or all, with their content or only their
-/// names, and the sequence of the last there is. A server that has just come back to the others cannot tell for a while.
+/// names, and the sequence of the last there is. A server that has just come back to the others cannot tell
+/// for a while.
 pub(super) async fn open(
     administrator: &Administrator,
     epoch: Option<Epoch>,
