@@ -274,7 +274,7 @@ fn a_disk_that_is_full_holds_nobody_up() {
 #[test]
 fn a_disk_that_is_nearly_full_at_the_start_is_said_and_used_once_it_has_room() {
     let dir = TempDir::new().expect("a directory");
-    let Some(disk) = nearly_full(dir.path(), 24 << 20) else {
+    let Some(disk) = nearly_full(dir.path(), 26 << 20) else {
         return;
     };
     let (up, _, program) = start(dir.path());
@@ -295,7 +295,7 @@ fn a_disk_that_is_nearly_full_at_the_start_is_said_and_used_once_it_has_room() {
 #[test]
 fn a_disk_without_room_for_a_cluster_is_refused_in_words() {
     let dir = TempDir::new().expect("a directory");
-    let Some(_disk) = nearly_full(dir.path(), 4 << 20) else {
+    let Some(_disk) = nearly_full(dir.path(), 23 << 20) else {
         return;
     };
     let output = warploom(dir.path()).arg("up").output();

@@ -184,11 +184,11 @@ impl Storage {
             };
             match self.jetstream.create_key_value(config).await {
                 Ok(store) => return Ok(store),
-                Err(error) if copies > 1 && lacks_servers(&error, bytes <= least) => copies = 1,
                 Err(error) if bytes == least && !made_room && lacks_room(&error) => {
                     self.make_room().await;
                     made_room = true;
                 }
+                Err(error) if copies > 1 && lacks_servers(&error, bytes <= least) => copies = 1,
                 Err(error) => bytes = fewer(stored, bytes, least, error.into())?,
             }
         }
@@ -217,11 +217,11 @@ impl Storage {
             };
             match self.jetstream.get_or_create_stream(config).await {
                 Ok(stream) => return Ok(stream),
-                Err(error) if copies > 1 && lacks_servers(&error, bytes <= least) => copies = 1,
                 Err(error) if bytes == least && !made_room && lacks_room(&error) => {
                     self.make_room().await;
                     made_room = true;
                 }
+                Err(error) if copies > 1 && lacks_servers(&error, bytes <= least) => copies = 1,
                 Err(error) => bytes = fewer(stored, bytes, least, error.into())?,
             }
         }

@@ -48,6 +48,18 @@ impl Stored {
     ];
 }
 
+impl Stored {
+    /// Bytes of a server's disk that it is to have at least; none of what is kept in memory.
+    #[must_use]
+    pub const fn least_bytes(self) -> u64 {
+        let row = Row::of(self);
+        match row.storage {
+            StorageType::File => row.least,
+            StorageType::Memory => 0,
+        }
+    }
+}
+
 /// A row of the table.
 #[derive(Debug)]
 pub(super) struct Row {

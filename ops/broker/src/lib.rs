@@ -43,6 +43,7 @@ pub use permissions::Permissions;
 pub use routes::Routes;
 pub use server::Server;
 pub use store::{StoreFault, StoreLook, StoreWatch};
+pub use store_limit::{LEAST_STORE, LEAST_STORE_TO_START};
 pub use wheel::PINNED_VERSION;
 
 /// What every fallible call of this crate returns.

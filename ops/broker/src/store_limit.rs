@@ -6,10 +6,11 @@ use std::path::Path;
 use crate::config::ServerPaths;
 use crate::{Error, Result, files};
 
-/// Bytes below which not all that a cluster keeps has a place.
-const LEAST: u64 = 32 << 20;
-/// Bytes below which not even its tenants and settings have one.
-const LEAST_TO_START: u64 = 12 << 20;
+/// Bytes below which not all that a cluster keeps has a place. What that is, is a table of the crate
+/// `actors`; a test of `warploom-cli`, which knows both, compares them.
+pub const LEAST_STORE: u64 = 22 << 20;
+/// Bytes below which something beside the record has none.
+pub const LEAST_STORE_TO_START: u64 = 18 << 20;
 
 /// What a server may keep, and what it could.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +33,13 @@ impl Room {
 
     /// The limit, where neither it nor what is free has a place for all that a cluster keeps.
     pub(crate) fn too_little(self) -> Option<u64> {
-        (self.limit.max(self.possible) < LEAST).then_some(self.limit)
+        (self.limit.max(self.possible) < LEAST_STORE).then_some(self.limit)
     }
 
     /// Whether the disk has so much more room than the limit that the server should be told.
     pub(crate) fn has_grown(self) -> bool {
-        self.possible / 2 >= self.limit || (self.limit < LEAST && self.possible >= LEAST)
+        self.possible / 2 >= self.limit
+            || (self.limit < LEAST_STORE && self.possible >= LEAST_STORE)
     }
 }
 
@@ -62,11 +64,11 @@ pub(crate) fn write_limit(paths: &ServerPaths) -> Result<()> {
     if before == Some(bytes) {
         return Ok(());
     }
-    if before.is_none() && bytes < LEAST_TO_START {
+    if before.is_none() && bytes < LEAST_STORE_TO_START {
         return Err(Error::Room {
             store,
             bytes,
-            least: LEAST_TO_START,
+            least: LEAST_STORE_TO_START,
         });
     }
     match files::write_private(&limit, &format!("{LIMIT}{bytes}\n")) {
@@ -120,16 +122,19 @@ mod tests {
     #[test]
     fn a_server_is_told_of_room_that_makes_a_difference() {
         let room = |limit, possible| Room { limit, possible };
-        assert_eq!(room(LEAST - 1, LEAST - 1).too_little(), Some(LEAST - 1));
-        assert!(!room(LEAST - 1, LEAST - 1).has_grown());
-        assert_eq!(room(LEAST - 1, LEAST).too_little(), None);
-        assert!(room(LEAST - 1, LEAST).has_grown());
+        assert_eq!(
+            room(LEAST_STORE - 1, LEAST_STORE - 1).too_little(),
+            Some(LEAST_STORE - 1)
+        );
+        assert!(!room(LEAST_STORE - 1, LEAST_STORE - 1).has_grown());
+        assert_eq!(room(LEAST_STORE - 1, LEAST_STORE).too_little(), None);
+        assert!(room(LEAST_STORE - 1, LEAST_STORE).has_grown());
         assert!(
-            !room(LEAST, 2 * LEAST - 1).has_grown(),
+            !room(LEAST_STORE, 2 * LEAST_STORE - 1).has_grown(),
             "no reload for a little"
         );
-        assert!(room(LEAST, 2 * LEAST).has_grown());
+        assert!(room(LEAST_STORE, 2 * LEAST_STORE).has_grown());
         // Once the disk has filled, what was reserved before is not taken back.
-        assert_eq!(room(2 * LEAST, 0).too_little(), None);
+        assert_eq!(room(2 * LEAST_STORE, 0).too_little(), None);
     }
 }

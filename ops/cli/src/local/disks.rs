@@ -188,6 +188,8 @@ async fn announce(administrator: Administrator, mut heard: watch::Receiver<Strin
 mod tests {
     use std::path::PathBuf;
 
+    use actors::storage::Stored;
+
     use super::*;
 
     fn look(number: u64, fault: Option<StoreFault>, broken: bool) -> StoreLook {
@@ -201,6 +203,15 @@ mod tests {
 
     fn full() -> Option<StoreFault> {
         Some(StoreFault::Full(PathBuf::from("/store")))
+    }
+
+    /// The broker's crate knows no table of what is kept.
+    #[test]
+    fn room_for_all_that_is_kept_is_room_for_each() {
+        let all: u64 = Stored::ALL.iter().map(|it| it.least_bytes()).sum();
+        assert_eq!(broker::LEAST_STORE, all);
+        let record = Stored::Record.least_bytes();
+        assert_eq!(broker::LEAST_STORE_TO_START, all - record);
     }
 
     #[test]
