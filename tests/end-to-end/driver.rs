@@ -31,7 +31,10 @@ const PARTS: &[(&str, &[&str])] = &[
     ("textures", &["arrays", "objects", "reset"]),
     ("corners", &["rows", "advice", "attributes", "nodes"]),
     ("pools", &["figures", "current"]),
-    ("mapping", &["mapping", "promised", "unified"]),
+    (
+        "mapping",
+        &["mapping", "places", "large", "promised", "unified"],
+    ),
     ("embedded", &["embedded"]),
     ("optional", &["optional"]),
     ("variants", &["variants"]),

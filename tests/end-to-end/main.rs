@@ -41,6 +41,7 @@ mod one_number;
 mod order;
 mod partition;
 mod placement;
+mod places;
 mod preemption;
 mod quotas;
 mod run;

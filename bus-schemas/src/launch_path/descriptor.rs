@@ -40,6 +40,8 @@ fn kind(op: &Op) -> u8 {
         Op::Sync => 11,
         Op::Symbols { .. } => 12,
         Op::TensorMap { .. } => 13,
+        Op::Move { .. } => 14,
+        Op::Map { .. } => 15,
     }
 }
 
@@ -90,7 +92,18 @@ fn write_body(op: &Op, out: &mut Vec<u8>) {
             bytes,
             transfer,
         } => put(out, &[address, bytes, transfer]),
-        Op::Copy { to, from, bytes } => put(out, &[to, from, bytes]),
+        Op::Copy { to, from, bytes } | Op::Map { to, from, bytes } => {
+            put(out, &[to, from, bytes]);
+        }
+        Op::Move {
+            to,
+            from,
+            bytes,
+            keep,
+        } => {
+            put(out, &[to, from, bytes]);
+            out.push(u8::from(keep));
+        }
         Op::Set {
             address,
             count,
@@ -208,6 +221,9 @@ fn read_other(kind: u8, payload: u32, fields: &mut Fields<'_>) -> Result<Op, &'s
         Op::Set { width, .. } if !matches!(width, 1 | 2 | 4) => {
             return Err("element width is not 1, 2 or 4");
         }
+        Op::Move { .. } | Op::Map { .. } if !op.is_of_whole_units() => {
+            return Err("what is moved or mapped is no multiple of 2 MiB");
+        }
         _ => payload == 0,
     };
     if fits { Ok(op) } else { Err(MISFIT) }
@@ -260,80 +276,20 @@ fn read_body(kind: u8, fields: &mut Fields<'_>) -> Option<Op> {
         13 => Op::TensorMap {
             address: fields.u64()?,
         },
+        14 => Op::Move {
+            to: fields.u64()?,
+            from: fields.u64()?,
+            bytes: fields.u64()?,
+            keep: fields.u8()? != 0,
+        },
+        15 => Op::Map {
+            to: fields.u64()?,
+            from: fields.u64()?,
+            bytes: fields.u64()?,
+        },
         _ => return None,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn launch(attributes: LaunchAttributes) -> Op {
-        Op::Launch(Launch {
-            module: 1,
-            function: 2,
-            grid: [6, 4, 2],
-            block: [128, 1, 1],
-            shared: 9,
-            attributes,
-        })
-    }
-
-    fn written(op: &Op, payload: u32) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        write_descriptor(op, 5, payload, &mut bytes);
-        assert_eq!(bytes.len(), DESCRIPTOR_BYTES);
-        bytes
-    }
-
-    #[test]
-    fn a_launch_keeps_its_attributes_and_a_plain_one_its_bytes() {
-        let some = LaunchAttributes {
-            cluster: [2, 4, 1],
-            cooperative: true,
-            non_portable: true,
-            tensor_maps: true,
-        };
-        let each = [
-            some,
-            LaunchAttributes {
-                cluster: [0; 3],
-                ..some
-            },
-            LaunchAttributes {
-                tensor_maps: true,
-                ..LaunchAttributes::default()
-            },
-        ];
-        for attributes in each {
-            let op = launch(attributes);
-            let bytes = written(&op, 128);
-            assert_eq!(bytes[1], 1);
-            assert_eq!(read_descriptor(&bytes), Ok((op, 5, 128)));
-        }
-        assert_eq!(written(&launch(some), 0)[44..], [2, 4, 1, 7]);
-        // A plain one is as in builds before, whose other bytes behind it meant nothing.
-        let plain = launch(LaunchAttributes::default());
-        let mut bytes = written(&plain, 0);
-        assert_eq!((bytes[1], &bytes[44..]), (0, &[0; 4][..]));
-        bytes[44..].copy_from_slice(&[9; 4]);
-        assert_eq!(read_descriptor(&bytes), Ok((plain, 5, 0)));
-    }
-
-    #[test]
-    fn an_unknown_attribute_is_refused() {
-        let mut bytes = written(&launch(LaunchAttributes::default()), 0);
-        bytes[1] = 1;
-        bytes[47] = 8;
-        assert!(read_descriptor(&bytes).is_err());
-    }
-
-    #[test]
-    fn a_tensor_map_has_a_recipe_and_an_aligned_place() {
-        let op = Op::TensorMap { address: 1 << 44 };
-        assert_eq!(read_descriptor(&written(&op, 128)), Ok((op, 5, 128)));
-        assert!(read_descriptor(&written(&op, 127)).is_err());
-        let askew = Op::TensorMap { address: 32 };
-        assert!(read_descriptor(&written(&askew, 128)).is_err());
-    }
-}
+mod tests;

@@ -13,9 +13,9 @@ use crate::launch_path::op::Op;
 pub enum CostClass {
     /// Launches of one kernel key.
     Launch,
-    /// Copies and sets of `bytes` bytes each.
+    /// Copies, sets and moves of `bytes` bytes each.
     Copy,
-    /// Alloc, free, module load and unload, events.
+    /// Alloc, free, map, module load and unload, events.
     Light,
     /// Ops behind which a slice ends: syncs, copies to the host (`bytes` each), symbols.
     Sync,
@@ -55,7 +55,9 @@ impl CostRun {
         let none = KernelKey(0);
         let (class, key, bytes) = match *op {
             Op::Launch(_) => (CostClass::Launch, key, 0),
-            Op::CopyIn { bytes, .. } | Op::Copy { bytes, .. } => (CostClass::Copy, none, bytes),
+            Op::CopyIn { bytes, .. } | Op::Copy { bytes, .. } | Op::Move { bytes, .. } => {
+                (CostClass::Copy, none, bytes)
+            }
             Op::Set { count, width, .. } => (
                 CostClass::Copy,
                 none,

@@ -1,6 +1,7 @@
 //! One op: a unit of a session's program order.
 
 use crate::id::ModuleHash;
+use crate::limits;
 
 /// Grid or block dimensions: x, y, z.
 pub type Dim = [u32; 3];
@@ -122,6 +123,28 @@ pub enum Op {
         /// The session's module slot.
         slot: u32,
     },
+    /// Gives an allocation, with its bytes and its charge, other addresses. Both are multiples of
+    /// [`crate::limits::MAP_ALIGN`]. Nobody else uses it, and it is mapped nowhere.
+    Move {
+        /// Where it begins from now on.
+        to: u64,
+        /// Where it began.
+        from: u64,
+        /// Its bytes, a multiple of [`crate::limits::MAP_ALIGN`].
+        bytes: u64,
+        /// The addresses before reach it still, as by [`Op::Map`].
+        keep: bool,
+    },
+    /// Has an allocation be reached at other addresses as well, until [`Op::Free`] of these or of itself. That
+    /// takes no memory. All are multiples of [`crate::limits::MAP_ALIGN`].
+    Map {
+        /// Where it is reached.
+        to: u64,
+        /// Where it begins.
+        from: u64,
+        /// Its bytes.
+        bytes: u64,
+    },
 }
 
 /// An op with its stream and payload, borrowed from a batch.
@@ -140,6 +163,21 @@ impl Op {
     #[must_use]
     pub fn is_sync(&self) -> bool {
         self.has_result()
+    }
+
+    /// Whether what it moves or maps begins at whole units of [`limits::MAP_ALIGN`] and is made of them. Ops of
+    /// other kinds are.
+    #[must_use]
+    pub fn is_of_whole_units(&self) -> bool {
+        match *self {
+            Self::Move {
+                to, from, bytes, ..
+            }
+            | Self::Map { to, from, bytes } => {
+                bytes > 0 && (to | from | bytes).is_multiple_of(limits::MAP_ALIGN)
+            }
+            _ => true,
+        }
     }
 
     /// Whether the op is answered by a result.

@@ -54,6 +54,7 @@ fn properties() -> DeviceProperties {
         answers_ipc: false,
         machine_code: false,
         launch_attributes: false,
+        maps_memory: false,
         sm_shared: 164 << 10,
         block_registers: 65_536,
         sm_registers: 65_536,

@@ -28,7 +28,7 @@ pub struct Addresses {
     live: BTreeMap<u64, (u64, u64)>,
     // Address -> bytes that are kept free of allocations, but for those mapped there.
     reserved: BTreeMap<u64, u64>,
-    /// Those mapped that are another session's.
+    /// Those mapped that are another session's, or held at other addresses.
     imported: BTreeSet<u64>,
     /// Where the worker puts module variables.
     worker: (u64, u64),
@@ -161,6 +161,44 @@ impl Addresses {
         self.live.insert(address, (taken, bytes));
         self.imported.insert(address);
         Ok(())
+    }
+
+    /// Gives what [`Addresses::map`] made at `from` other addresses, in a reserved range; with `keep` it is reached
+    /// at those before as well, where it is held no more. Gives its bytes.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] where none begins there that is held, or `to` is not reserved and free.
+    pub fn relocate(&mut self, to: u64, from: u64, keep: bool) -> Result<u64, Failure> {
+        let bytes = self.mapped(from)?;
+        self.is_vacant(to, bytes)?;
+        self.live.insert(to, (bytes, bytes));
+        if keep {
+            self.imported.insert(from);
+        } else {
+            self.live.remove(&from);
+        }
+        Ok(bytes)
+    }
+
+    /// Has what [`Addresses::map`] made at `from` be reached at `to` as well, in a reserved range: it is not held
+    /// there. Gives its bytes; [`Addresses::unmap`] ends that.
+    ///
+    /// # Errors
+    /// As [`Addresses::relocate`].
+    pub fn map_again(&mut self, to: u64, from: u64) -> Result<u64, Failure> {
+        let bytes = self.mapped(from)?;
+        self.import(to, bytes)?;
+        Ok(bytes)
+    }
+
+    /// The bytes of what [`Addresses::map`] made at an address, and holds there.
+    fn mapped(&self, address: u64) -> Result<u64, Failure> {
+        let own = self.is_mapped(address) && !self.imported.contains(&address);
+        let found = self.live.get(&address).filter(|_| own);
+        found.map(|(taken, _)| *taken).ok_or_else(|| {
+            let detail = format!("nothing is held at {address:#x}");
+            Failure::new(Code::BadAddress, detail)
+        })
     }
 
     /// Whether an allocation that [`Addresses::map`] made begins there.

@@ -8,6 +8,7 @@ use driver_api::{DuringCapture, Function, State};
 use crate::abi::Handle;
 use crate::capture;
 use crate::fork::is_forked;
+use crate::mapped;
 use crate::process::{is_leaving, process};
 use crate::status::{Result, Status, note};
 use crate::stream::Stream;
@@ -52,7 +53,10 @@ pub(crate) fn guard_of_thread<T>(
 #[inline]
 fn guarded<T>(function: &'static Function, words: &[u64], body: impl FnOnce() -> Result<T>) -> i32 {
     match admission(function, words) {
-        0 => caught(function.symbol, body),
+        0 => caught(function.symbol, || {
+            mapped::settle(function.symbol);
+            body()
+        }),
         refused => refused,
     }
 }

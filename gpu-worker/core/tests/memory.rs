@@ -202,6 +202,37 @@ fn a_session_may_reuse_what_it_frees_in_the_same_slice() {
     assert_eq!(pager.charged(), 4_096);
 }
 
+#[test]
+fn a_charge_goes_with_what_is_moved_and_is_taken_back_with_a_slice_that_waits() {
+    let mut pager = Pager::new(8_192);
+    for session in 1..=2 {
+        pager.open(0, SessionId(session), &tenant("a"), 0);
+    }
+    let moved = |to, from| Need::Move { to, from };
+    let fits = MemoryDecision::Fits;
+    let needs = [alloc(1, 0, 4_096), moved(4_096, 0), moved(0, 8_192)];
+    assert_eq!(pager.admit(1, SessionId(1), &needs), fits);
+    assert_eq!(pager.charged(), 4_096);
+    // What is moved to an address that is taken, and what is not there, the device refuses.
+    let needs = [alloc(2, 0, 2_048), moved(0, 4_096)];
+    assert_eq!(pager.admit(2, SessionId(1), &needs), fits);
+    assert_eq!(pager.charged(), 6_144);
+    assert_eq!(pager.admit(3, SessionId(2), &[alloc(1, 0, 2_048)]), fits);
+    // It frees in vain: it has to wait for the other, and all is as it was.
+    let waits = [moved(8_192, 4_096), alloc(3, 4_096, 2_048)];
+    let free = Need::Free { address: 0 };
+    assert_eq!(pager.admit(4, SessionId(2), &[free]), fits);
+    assert_eq!(pager.admit(5, SessionId(1), &waits), MemoryDecision::Wait);
+    let free = Need::Free { address: 4_096 };
+    assert_eq!(pager.admit(6, SessionId(1), &[free]), fits);
+    for (session, ops) in [(1, &[1, 2, 6][..]), (2, &[3, 4])] {
+        for op in ops {
+            pager.completed(0, (*op, *op), SessionId(session), 0, false);
+        }
+    }
+    assert_eq!(pager.charged(), 2_048);
+}
+
 /// Where the model keeps what slots hold.
 const VARIABLES: u64 = 1 << 32;
 
@@ -225,7 +256,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let needs = prop::collection::vec((0..5_u8, 0..6_u64, 1..3_000_u64), 1..5);
+    let needs = prop::collection::vec((0..6_u8, 0..6_u64, 1..3_000_u64), 1..5);
     let step = prop_oneof![
         4 => (0..4_u64, needs).prop_map(|(session, needs)| Step::Admit(session, needs)),
         4 => (0..4_u64).prop_map(Step::Run),
@@ -262,6 +293,7 @@ proptest! {
                             match need {
                                 Need::Alloc { address, bytes, .. } => known.insert(*address, *bytes),
                                 Need::Free { address } => known.remove(address),
+                                Need::Move { to, from } => known.remove(from).and_then(|it| known.insert(*to, it)),
                                 Need::Load { .. } | Need::Unload { .. } | Need::Launch { .. } => None,
                             };
                         }
@@ -281,6 +313,12 @@ proptest! {
                             slice.push(alloc(op, address, bytes));
                         } else if kind == 0 && known.remove(&address).is_some() {
                             slice.push(Need::Free { address });
+                        } else if kind == 5 && !known.contains_key(&(bytes % 6))
+                            && let Some(moved) = known.remove(&address)
+                        {
+                            let to = bytes % 6;
+                            known.insert(to, moved);
+                            slice.push(Need::Move { to, from: address });
                         }
                     }
                     position += 1;
@@ -327,6 +365,10 @@ proptest! {
                                 .held
                                 .insert(address, bytes.next_multiple_of(GRANULE)),
                             Need::Free { address } => holder.held.remove(&address),
+                            Need::Move { to, from } => {
+                                let moved = holder.held.remove(&from);
+                                moved.and_then(|it| holder.held.insert(to, it))
+                            }
                             Need::Launch { most, .. } => holder.held.insert(u64::MAX, most),
                             Need::Load { holder: VariableHolder::Slot(slot), bytes, .. } => holder
                                 .held

@@ -104,8 +104,12 @@ static void mapping(void) {
     ANSWERS(INVALID_VALUE, cuMemsetD32_v2(range, 5, 3 * GRAIN / 4 + 1));
     CHECK(cuMemsetD32_v2(range, 7, 4));
     CHECK(cuMemsetD32_v2(range + GRAIN, 9, 4));
-    /* A second address, one while it is mapped and one later. */
-    ANSWERS(NOT_SUPPORTED, cuMemMap(range + 3 * GRAIN, GRAIN, 0, first, 0));
+    /* A second address; more of them are in `places`. */
+    ANSWERS(INVALID_VALUE, cuMemMap(range + GRAIN, GRAIN, 0, first, 0));
+    CHECK(cuMemMap(range + 3 * GRAIN, GRAIN, 0, first, 0));
+    CHECK(cuMemcpyDtoH_v2(words, range + 3 * GRAIN, sizeof words));
+    ASSERT(words[0] == 7 && words[3] == 7);
+    CHECK(cuMemUnmap(range + 3 * GRAIN, GRAIN));
     ANSWERS(INVALID_VALUE, cuMemFree_v2(range));
     ANSWERS(INVALID_VALUE, cuMemAddressFree(range, 4 * GRAIN));
     CHECK(cuMemRetainAllocationHandle(&again, (void *)(range + GRAIN + 5)));
@@ -117,9 +121,12 @@ static void mapping(void) {
     ANSWERS(INVALID_VALUE, cuMemUnmap(range, 2 * GRAIN));
     CHECK(cuMemUnmap(range, 3 * GRAIN));
     ANSWERS(INVALID_VALUE, cuMemsetD32_v2(range, 1, 4));
-    ANSWERS(NOT_SUPPORTED, cuMemMap(range, 2 * GRAIN, 0, second, 0));
     CHECK(cuMemRelease(second));
+    CHECK(cuMemMap(range, 2 * GRAIN, 0, second, 0));
     CHECK(cuMemRelease(second));
+    CHECK(cuMemcpyDtoH_v2(words, range, sizeof words));
+    ASSERT(words[0] == 9 && words[3] == 9);
+    CHECK(cuMemUnmap(range, 2 * GRAIN));
     ANSWERS(INVALID_VALUE, cuMemRelease(second));
     /* Fresh memory where other memory was. */
     CHECK(cuMemCreate(&first, 4 * GRAIN, &here, 0));
@@ -132,6 +139,113 @@ static void mapping(void) {
     CHECK(cuMemAddressFree(range, 4 * GRAIN));
     CHECK(cuMemGetInfo_v2(&more, &all));
     ASSERT(more == held);
+}
+
+static const char *const KERNEL =
+    ".version 7.0\n.target sm_75\n.address_size 64\n"
+    ".visible .entry copy(.param .u64 to, .param .u64 from) {\n"
+    ".reg .u64 %a, %b; .reg .u32 %v;\n"
+    "ld.param.u64 %a, [to];\nld.param.u64 %b, [from];\n"
+    "ld.global.u32 %v, [%b];\nadd.u32 %v, %v, 1;\nst.global.u32 [%a], %v;\nret;\n}";
+
+static unsigned word(CUdeviceptr at) {
+    unsigned there = 0;
+    CHECK(cuMemcpyDtoH_v2(&there, at, sizeof there));
+    return there;
+}
+
+static size_t left(void) {
+    size_t now, all;
+    CHECK(cuMemGetInfo_v2(&now, &all));
+    return now;
+}
+
+/* One piece at several places: the same bytes, and memory once. */
+static void places(void) {
+    CUmodule module;
+    CUfunction copy;
+    CUdeviceptr range, other;
+    Handle piece, again;
+    Access both = {{1, 0}, 3};
+    unsigned two[2] = {21, 22};
+    CHECK(cuModuleLoadData(&module, KERNEL));
+    CHECK(cuModuleGetFunction(&copy, module, "copy"));
+    size_t before = left();
+    CHECK(cuMemAddressReserve(&range, 8 * GRAIN, 0, 0, 0));
+    CHECK(cuMemAddressReserve(&other, 4 * GRAIN, 0, 0, 0));
+    CHECK(cuMemCreate(&piece, 2 * GRAIN, &here, 0));
+    CHECK(cuMemMap(range, 2 * GRAIN, 0, piece, 0));
+    CHECK(cuMemsetD32_v2(range, 5, 2 * GRAIN / 4));
+    size_t with = left();
+    ASSERT(before - with == 2 * GRAIN);
+    /* At the end of the first, and in another range, while the first is mapped. */
+    CHECK(cuMemMap(range + 2 * GRAIN, 2 * GRAIN, 0, piece, 0));
+    CHECK(cuMemMap(other + GRAIN, 2 * GRAIN, 0, piece, 0));
+    CHECK(cuMemSetAccess(range, 4 * GRAIN, &both, 1));
+    ASSERT(left() == with);
+    ASSERT(word(range + 2 * GRAIN) == 5 && word(other + 3 * GRAIN - 4) == 5);
+    /* What runs over the end of a ring is at its begin. */
+    CHECK(cuMemcpyHtoD_v2(range + 2 * GRAIN - 4, two, sizeof two));
+    ASSERT(word(range) == 22 && word(other + 3 * GRAIN - 4) == 21 && word(range + 4 * GRAIN - 4) == 21);
+    /* Kernels, fills and copies; from one place to another of the same bytes. */
+    CUdeviceptr to = other + GRAIN + 64, from = range;
+    void *arguments[] = {&to, &from};
+    CHECK(cuLaunchKernel(copy, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+    ASSERT(word(range + 64) == 23 && word(range + 2 * GRAIN + 64) == 23);
+    CHECK(cuMemcpyDtoD_v2(range + 128, other + GRAIN + 64, 4));
+    ASSERT(word(range + 2 * GRAIN + 128) == 23);
+    CHECK(cuMemsetD32_v2(range + 3 * GRAIN, 6, GRAIN / 4));
+    ASSERT(word(range + GRAIN) == 6 && word(other + 3 * GRAIN - 4) == 6);
+    /* Its first place goes, and others stay; all of it is one piece. */
+    CHECK(cuMemUnmap(range, 2 * GRAIN));
+    ANSWERS(INVALID_VALUE, cuMemcpyDtoH_v2(two, range, 4));
+    ASSERT(word(range + 2 * GRAIN) == 22 && word(other + GRAIN) == 22);
+    CHECK(cuMemRetainAllocationHandle(&again, (void *)(other + 2 * GRAIN)));
+    ASSERT(again == piece);
+    CHECK(cuMemRelease(again));
+    CHECK(cuMemMap(range, 2 * GRAIN, 0, piece, 0));
+    ASSERT(word(range + 64) == 23 && left() == with);
+    CHECK(cuMemUnmap(range, 4 * GRAIN));
+    CHECK(cuMemUnmap(other + GRAIN, 2 * GRAIN));
+    ASSERT(left() == with);
+    ANSWERS(INVALID_VALUE, cuMemUnmap(other + GRAIN, 2 * GRAIN));
+    /* Other memory where it was, and it elsewhere. */
+    CHECK(cuMemCreate(&again, 2 * GRAIN, &here, 0));
+    CHECK(cuMemMap(range, 2 * GRAIN, 0, again, 0));
+    CHECK(cuMemMap(range + 6 * GRAIN, 2 * GRAIN, 0, piece, 0));
+    CHECK(cuMemsetD32_v2(range, 1, 2 * GRAIN / 4));
+    ASSERT(word(range + 6 * GRAIN) == 22 && word(range + 6 * GRAIN + 64) == 23);
+    CHECK(cuMemUnmap(range, 2 * GRAIN));
+    CHECK(cuMemRelease(again));
+    ASSERT(left() == with);
+    /* Without a handle it lives as long as it is mapped. */
+    CHECK(cuMemMap(range, 2 * GRAIN, 0, piece, 0));
+    CHECK(cuMemRelease(piece));
+    ANSWERS(INVALID_VALUE, cuMemMap(range + 2 * GRAIN, 2 * GRAIN, 0, piece, 0));
+    CHECK(cuMemUnmap(range + 6 * GRAIN, 2 * GRAIN));
+    ASSERT(word(range) == 22 && left() == with);
+    CHECK(cuMemUnmap(range, 2 * GRAIN));
+    ASSERT(left() == before);
+    CHECK(cuMemAddressFree(range, 8 * GRAIN));
+    CHECK(cuMemAddressFree(other, 4 * GRAIN));
+}
+
+/* Pieces that are most of what there is go from place to place: none is twice in memory. */
+static void large(void) {
+    CUdeviceptr range;
+    Handle piece;
+    size_t bytes = left() / 4 * 3 / GRAIN * GRAIN, most = 256ul << 20;
+    bytes = bytes < most ? bytes : most;
+    CHECK(cuMemAddressReserve(&range, bytes, 0, 0, 0));
+    CHECK(cuMemCreate(&piece, bytes, &here, 0));
+    for (unsigned round = 0; round < 3; round++) {
+        CHECK(cuMemMap(range, bytes, 0, piece, 0));
+        ASSERT(word(range + bytes - 4) == round);
+        CHECK(cuMemsetD32_v2(range + bytes - 8, round + 1, 2));
+        CHECK(cuMemUnmap(range, bytes));
+    }
+    CHECK(cuMemRelease(piece));
+    CHECK(cuMemAddressFree(range, bytes));
 }
 
 /* A device that promises mapped memory has room for a large range, and one that has none does not promise it. */
@@ -170,7 +284,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"mapping", mapping}, {"promised", promised}, {"unified", unified}};
+    } parts[] = {{"mapping", mapping}, {"places", places}, {"large", large}, {"promised", promised},
+                 {"unified", unified}};
     for (size_t at = 0; argc == 2 && at < sizeof parts / sizeof *parts; at++) {
         if (strcmp(argv[1], parts[at].name)) continue;
         begin();

@@ -47,6 +47,42 @@ fn what_is_imported_is_reached_and_not_held() {
 }
 
 #[test]
+fn what_is_moved_and_mapped_is_held_once() {
+    const UNIT: u64 = 2 << 20;
+    let mut addresses = Addresses::new(WINDOW, 2 * UNIT);
+    let room = addresses.reserve(16 * UNIT, UNIT).expect("room");
+    let own = addresses.reserve(2 * UNIT, UNIT).expect("room");
+    addresses.map(room, 2 * UNIT).expect("reserved");
+    let second = room + 4 * UNIT;
+    assert!(
+        addresses.relocate(room + UNIT, room, true).is_err(),
+        "taken"
+    );
+    assert!(
+        addresses.relocate(own, second, true).is_err(),
+        "nothing there"
+    );
+    assert_eq!(addresses.relocate(own, room, true), Ok(2 * UNIT));
+    assert_eq!(addresses.map_again(second, own), Ok(2 * UNIT));
+    assert!(addresses.map_again(second + UNIT, own).is_err(), "taken");
+    for map in [room, second] {
+        assert!(addresses.map_again(room + 8 * UNIT, map).is_err());
+        assert!(addresses.relocate(room + 8 * UNIT, map, false).is_err());
+        assert!(addresses.check(map, 2 * UNIT).is_ok());
+    }
+    assert_eq!(addresses.held(), 2 * UNIT);
+    assert_eq!(addresses.unmap(room), Ok(2 * UNIT));
+    assert!(addresses.check(room, 1).is_err() && addresses.check(own, 1).is_ok());
+    assert_eq!(addresses.relocate(room, own, false), Ok(2 * UNIT));
+    assert!(addresses.check(own, 1).is_err() && addresses.held() == 2 * UNIT);
+    addresses.unreserve(own).expect("empty");
+    assert_eq!(addresses.unmap(second), Ok(2 * UNIT));
+    assert_eq!(addresses.unmap(room), Ok(2 * UNIT));
+    assert_eq!(addresses.held(), 0);
+    addresses.unreserve(room).expect("empty");
+}
+
+#[test]
 fn variables_outside_of_the_window_are_the_programs_until_their_module_goes() {
     let mut addresses = Addresses::new(WINDOW, u64::MAX);
     let at = WINDOW.end() + 5_000;

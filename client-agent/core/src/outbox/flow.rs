@@ -42,6 +42,9 @@ impl Outbox {
             Op::Set { width, .. } if !matches!(width, 1 | 2 | 4) => {
                 return Err("element width is not 1, 2 or 4");
             }
+            Op::Move { .. } | Op::Map { .. } if !op.is_of_whole_units() => {
+                return Err("what is moved or mapped is no multiple of 2 MiB");
+            }
             _ => payload.is_empty(),
         };
         fits.then_some(())

@@ -14,7 +14,9 @@ use crate::device::Device;
 use crate::exchange;
 use crate::guard::api;
 use crate::ipc::{NAME, Name};
+use crate::mapped;
 use crate::physical::{self, GRAIN, Physical, SHARED};
+use crate::pieces;
 use crate::process::{holder, process};
 use crate::status::{Result, Status, note};
 
@@ -127,14 +129,14 @@ api! {
     ) {
         let device = wanted(&properties)?;
         piece.put_made(|| match flags {
-            0 => physical::create(device, bytes as u64, properties.take()?.shared),
+            0 => pieces::create(device, bytes as u64, properties.take()?.shared),
             _ => Err(Status::INVALID_VALUE),
         })
     }
 
-    fn cuMemRelease(piece: Handle<Physical>) => physical::release(piece);
+    fn cuMemRelease(piece: Handle<Physical>) => pieces::release(piece);
     fn cuMemRetainAllocationHandle(piece: Out<'_, Handle<Physical>>, address: u64)
-        => piece.put_made(|| physical::retain(address));
+        => piece.put_made(|| mapped::retain(address));
 
     fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: Handle<Physical>, flags: c_ulonglong) {
         let device = device_of(address)?;
@@ -143,15 +145,15 @@ api! {
         if !whole || flags != 0 || !address.is_multiple_of(GRAIN) || piece.device != device.ordinal {
             return Err(Status::INVALID_VALUE);
         }
-        physical::map(device, address, handle)
+        pieces::map(device, address, handle)
     }
 
-    fn cuMemUnmap(address: u64, bytes: usize) => physical::unmap(device_of(address)?, address, bytes as u64);
+    fn cuMemUnmap(address: u64, bytes: usize) => pieces::unmap(device_of(address)?, address, bytes as u64);
 
     fn cuMemSetAccess<'c>(address: u64, bytes: usize, access: List<'c, Access>, count: Count<'c>) {
         let device = device_of(address)?;
         access.check()?;
-        if !physical::is_mapped(address, bytes as u64) {
+        if !mapped::is_mapped(address, bytes as u64) {
             return Err(Status::INVALID_VALUE);
         }
         for access in access.items(count)? {
@@ -169,7 +171,7 @@ api! {
         let device = device_of(address)?;
         let location = location.take()?;
         let (base, bytes) = range(address)?;
-        if !physical::is_mapped(base, bytes) {
+        if !mapped::is_mapped(base, bytes) {
             return Err(Status::INVALID_VALUE);
         }
         let of = located(location)?.ordinal;
@@ -193,7 +195,7 @@ api! {
             return Err(Status::INVALID_VALUE);
         }
         let device = process()?.devices.get(of.device).ok_or(Status::INVALID_DEVICE)?;
-        let name = physical::export(device, piece)?;
+        let name = pieces::export(device, piece)?;
         let file = named(&name.bytes(PIECE)).map_err(|_| Status::OPERATING_SYSTEM)?;
         shared.put(file.into_raw_fd())
     }
@@ -206,7 +208,7 @@ api! {
             let file = c_int::try_from(shared).map_err(|_| Status::INVALID_VALUE)?;
             let name = Name::read(&read(file).ok_or(Status::INVALID_VALUE)?, PIECE);
             let name = name.ok_or(Status::INVALID_VALUE)?;
-            physical::import(exchange::device_of(name)?, name)
+            pieces::import(exchange::device_of(name)?, name)
         })
     }
 

@@ -12,7 +12,7 @@ use crate::host;
 use crate::process::{holder, process};
 use crate::status::{Result, Status};
 use crate::stream::Stream;
-use crate::{physical, pool_handle};
+use crate::{mapped, pool_handle};
 
 fn alloc(address: Out<'_, u64>, bytes: usize) -> Result {
     let device = current_device()?;
@@ -137,7 +137,7 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Figure> {
             Int(u32::from(own && device.properties.shares_memory()))
         }
         // What cuMemExportToShareableHandle does.
-        HANDLE_TYPES => Long(physical::shared_at(base)),
+        HANDLE_TYPES => Long(mapped::shared_at(base)),
         ACCESS => Int(3),
         POOL => Long(pool_handle::of(device, base).number() as u64),
         SYNC_MEMOPS => Int(u32::from(device.synchronous.holds(base))),

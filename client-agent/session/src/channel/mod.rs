@@ -4,6 +4,7 @@
 mod answer;
 mod inbound;
 mod ipc;
+mod maps;
 mod memory;
 mod offers;
 mod outbound;

@@ -117,6 +117,8 @@ impl<V: SessionReader> Scan<'_, V> {
                 self.last = None;
             }
             Op::Free { address } => self.found.needs.push(Need::Free { address }),
+            // A map takes nothing, and its end gives nothing back.
+            Op::Move { to, from, .. } => self.found.needs.push(Need::Move { to, from }),
             Op::CopyIn {
                 transfer, bytes, ..
             } if transfer > 0 => self.staged(transfer, bytes)?,
@@ -185,6 +187,8 @@ impl<V: SessionReader> Scan<'_, V> {
         let touch = match *op {
             Op::Alloc { address, bytes } if bytes >= LEAST => Touch::Alloc { address, bytes },
             Op::Free { address } => Touch::Free { address },
+            // What was there is no weight any more: one that is moved is worked on.
+            Op::Move { from, .. } => Touch::Free { address: from },
             Op::CopyIn {
                 address,
                 transfer,

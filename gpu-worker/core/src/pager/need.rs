@@ -19,6 +19,13 @@ pub enum Need {
         /// First address.
         address: u64,
     },
+    /// See [`bus_schemas::Op::Move`]: the charge is of other addresses.
+    Move {
+        /// Where it begins from now on.
+        to: u64,
+        /// Where it began.
+        from: u64,
+    },
     /// See [`bus_schemas::Op::LoadModule`]: its variables, or the heap of kernels.
     Load {
         /// The op.

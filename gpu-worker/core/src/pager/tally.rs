@@ -51,6 +51,10 @@ impl Tally<'_> {
                 self.memory.live -= old.unwrap_or(0);
                 Ok(())
             }
+            Need::Move { to, from } => {
+                self.relocate(to, from);
+                Ok(())
+            }
             Need::Load { op, holder, bytes } => self
                 .load(holder, charged(bytes))
                 .map_err(|failure| (op, failure)),
@@ -90,6 +94,21 @@ impl Tally<'_> {
         self.fixed_peak = self.fixed_peak.max(memory.fixed);
         self.peak = self.peak.max(memory.live + memory.fixed);
         Ok(())
+    }
+
+    /// A charge goes with its allocation. Where there is none, or one lives there, the op fails on the device.
+    fn relocate(&mut self, to: u64, from: u64) {
+        let allocations = &mut self.memory.allocations;
+        let Some(bytes) = allocations.get(&from).copied() else {
+            return;
+        };
+        if allocations.contains_key(&to) {
+            return;
+        }
+        allocations.remove(&from);
+        allocations.insert(to, bytes);
+        let changes = [(from, Some(bytes)), (to, None)];
+        self.undo.allocations.extend(changes);
     }
 
     fn allocate(&mut self, address: u64, bytes: u64) -> Result<(), Failure> {

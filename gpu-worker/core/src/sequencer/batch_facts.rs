@@ -44,6 +44,8 @@ impl BatchFacts {
                 | Op::UnloadModule { .. }
                 | Op::Launch(_)
                 | Op::TensorMap { .. }
+                | Op::Move { .. }
+                | Op::Map { .. }
                 | Op::Event { .. } => {}
             }
         }

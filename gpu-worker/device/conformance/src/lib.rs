@@ -6,6 +6,7 @@ mod ended;
 mod exports;
 mod kernels;
 mod machine_code;
+mod maps;
 mod mixed;
 mod program;
 mod sharing;
@@ -112,6 +113,9 @@ pub fn run(device: &mut dyn Device) {
     sharing::keeps_writes_apart(device, hash);
     if device.exports().is_some() {
         exports::are_reached(device, hash);
+    }
+    if device.info().properties.maps_memory {
+        maps::all(device, hash);
     }
     match device.swap_use() {
         None => swapping::is_refused(device),

@@ -92,7 +92,7 @@ pub(crate) fn out(device: &mut dyn Device, session: SessionId) -> u64 {
 }
 
 /// Brings a session back; gives what it is charged.
-fn back(device: &mut dyn Device, session: SessionId) -> u64 {
+pub(crate) fn back(device: &mut dyn Device, session: SessionId) -> u64 {
     device.swap_in(session);
     let moved = ended(device);
     assert_eq!((moved.session, moved.out), (session, false));

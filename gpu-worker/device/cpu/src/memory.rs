@@ -18,6 +18,8 @@ mod block;
 mod blocks;
 mod exchange;
 mod imports;
+mod mapping;
+mod maps;
 mod moves;
 mod page;
 mod pages;
@@ -62,6 +64,8 @@ pub struct Memory {
     shown: BTreeMap<u64, u64>,
     /// What it has of others, and others of it.
     imports: imports::Imports,
+    /// What it reaches at further addresses.
+    maps: maps::Maps,
     /// Where module variables lie, by address.
     blocks: Vec<block::Block>,
     heap: Option<Heap>,
@@ -113,6 +117,7 @@ impl Memory {
             live: Vec::new(),
             shown: BTreeMap::new(),
             imports: imports::Imports::default(),
+            maps: maps::Maps::default(),
             blocks: Vec::new(),
             heap: None,
         })
@@ -232,7 +237,7 @@ impl Memory {
             .checked_sub(1)
             .is_some_and(|at| self.live[at].end > addr);
         let after = self.live.get(place).is_some_and(|live| live.start < end);
-        if before || after || self.imports.overlap(addr, end) {
+        if before || after || self.is_lent(addr, end) {
             return Err(occupied);
         }
         let used = self.used.checked_add(len);
@@ -254,9 +259,12 @@ impl Memory {
     /// # Errors
     /// If none starts there, or the host takes no pages back; it is then as it was.
     pub fn free(&mut self, addr: u64) -> Result<(), MemoryError> {
+        for at in self.maps_of(addr) {
+            self.drop_map(at);
+        }
         let place = self.live.partition_point(|live| live.start < addr);
         let found = self.live.get(place).filter(|live| live.start == addr);
-        let found = found.filter(|live| !self.imports.overlap(addr, live.end));
+        let found = found.filter(|live| !self.is_lent(addr, live.end));
         let live = *found.ok_or(MemoryError::NotAllocated(addr))?;
         let page = |at: u64| (at - self.base) / PAGE;
         let mut from = page(live.start);
@@ -416,5 +424,6 @@ impl Drop for Memory {
         // SAFETY: the window is this value's own and nothing refers to it any more.
         unsafe { libc::munmap(self.host.as_ptr().cast(), self.size as usize) };
         self.physical.give(self.start);
+        self.physical.end_maps(self.maps());
     }
 }

@@ -50,6 +50,8 @@ pub(crate) fn of(context: &Context) -> Result<DeviceProperties, Failure> {
         answers_ipc: false,
         machine_code: true,
         launch_attributes: driver >= 12_000,
+        // Its sessions do not move memory yet, nor map it a second time.
+        maps_memory: false,
         sm_shared: get(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
         block_registers: get(A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
         sm_registers: get(A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR),

@@ -218,6 +218,44 @@ fn mappings() -> Vec<Check> {
             },
         ),
         Check::new(
+            of("cuMemUnmap"),
+            "the bytes of a second place stay where the first one goes",
+            |it| {
+                mapped(it, |at, size, handle| {
+                    let second = at + size as u64;
+                    it.ok("cuMemMap", words![second, size, 0usize, handle, 0u64])?;
+                    let seen = allow(it, second, size).and_then(|()| {
+                        it.write(at, &[14u32])?;
+                        it.ok("cuMemUnmap", words![at, size])?;
+                        let there = it.read::<u32>(second, 1)?;
+                        ensure!(there == [14], "{there:?}");
+                        Ok(())
+                    });
+                    it.ok("cuMemUnmap", words![second, size])?;
+                    seen
+                })
+            },
+        ),
+        Check::new(
+            of("cuMemRelease"),
+            "memory lives at each of its places, though its handle is released",
+            |it| {
+                mapped(it, |at, size, handle| {
+                    let second = at + size as u64;
+                    it.ok("cuMemMap", words![second, size, 0usize, handle, 0u64])?;
+                    let seen = allow(it, second, size).and_then(|()| {
+                        it.ok("cuMemRelease", words![handle])?;
+                        it.write(second, &[15u32])?;
+                        let there = it.read::<u32>(at, 1)?;
+                        ensure!(there == [15], "{there:?}");
+                        Ok(())
+                    });
+                    it.ok("cuMemUnmap", words![second, size])?;
+                    seen
+                })
+            },
+        ),
+        Check::new(
             of("cuMemRelease"),
             "memory lives while it is mapped, though its handle is released",
             |it| {

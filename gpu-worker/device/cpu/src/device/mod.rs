@@ -11,6 +11,7 @@ mod exports;
 mod failure;
 mod launched;
 mod launches;
+mod maps;
 mod model;
 mod modules;
 mod moves;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Bytes written between two looks at who waits: a few hundred microseconds, pages touched for
 /// the first time included. A unit that may be shared, so that each piece of a copy is one.
-const PIECE: u64 = UNIT;
+pub(super) const PIECE: u64 = UNIT;
 /// Bytes given back to the host between two looks: below a millisecond.
 pub(super) const FREED: u64 = 4 << 20;
 
@@ -227,6 +227,9 @@ impl Session {
         let not_allocated = || memory_failure(MemoryError::NotAllocated(address));
         if address >= self.memory.internal_base() {
             return Err(not_allocated());
+        }
+        if self.memory.drop_map(address) {
+            return Ok(Step::Done);
         }
         let bytes = self.memory.allocated(address).ok_or_else(not_allocated)?;
         if self.memory.is_exported(address) {

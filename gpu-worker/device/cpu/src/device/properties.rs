@@ -44,6 +44,7 @@ pub(super) fn of(threads: usize, memory: u64) -> DeviceProperties {
         answers_ipc: false,
         machine_code: false,
         launch_attributes: false,
+        maps_memory: true,
         sm_shared: SHARED_LIMIT as u32,
         block_registers: REGISTERS,
         sm_registers: REGISTERS,

@@ -315,6 +315,13 @@ impl Session {
                 moved = self.copy_out(run, progress, (address, bytes))?;
             }
             Op::Copy { to, from, bytes } => moved = self.copy(run, progress, (to, from, bytes))?,
+            Op::Move {
+                to,
+                from,
+                bytes,
+                keep,
+            } => moved = self.relocate(run, progress, (to, from, bytes), keep)?,
+            Op::Map { to, from, bytes } => self.map_memory(run, (to, from, bytes))?,
             Op::Set {
                 address,
                 count,

@@ -29,6 +29,7 @@ impl Memory {
         let bytes = self.allocated(addr).filter(|_| addr < self.internal_base());
         let bytes = bytes.ok_or(MemoryError::NotAllocated(addr))?;
         let end = addr + bytes;
+        // Where it is mapped, the pages are these too.
         if self.shows(addr, end) || self.imports.is_exported(addr, end) {
             return Err(MemoryError::Occupied { addr, len: bytes });
         }

@@ -19,7 +19,7 @@ impl Memory {
     }
 
     /// The runs of pages in memory between two offsets of the window.
-    fn runs(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub(super) fn runs(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let (first, end) = (self.start + range.start, self.start + range.end);
         let next = move |from| self.physical.next_run(from, end);
         let runs = std::iter::successors(next(first), move |(_, end)| next(*end));

@@ -23,10 +23,15 @@ impl Memory {
         shown.map(|(start, end)| (*start, end - start)).collect()
     }
 
-    /// Whether something is shown in a range, or lies there that was imported.
+    /// Whether pages of a range are another range's: imported, or mapped there.
+    pub(super) fn is_lent(&self, addr: u64, end: u64) -> bool {
+        self.imports.overlap(addr, end) || self.maps.overlap(addr, end)
+    }
+
+    /// Whether something is shown in a range, or lies there that was imported or is mapped there.
     pub(crate) fn shows(&self, addr: u64, end: u64) -> bool {
         let before = self.shown.range(..end).next_back();
-        before.is_some_and(|(_, until)| *until > addr) || self.imports.overlap(addr, end)
+        before.is_some_and(|(_, until)| *until > addr) || self.is_lent(addr, end)
     }
 
     /// Maps this session's own pages, of zeros, in the place of all that is shown in a range; nothing
@@ -84,6 +89,7 @@ impl Memory {
         if !self.is_whole(addr, bytes)
             || self.shows(addr, end)
             || self.imports.is_exported(addr, end)
+            || self.maps.is_mapped(addr, end)
         {
             return false;
         }

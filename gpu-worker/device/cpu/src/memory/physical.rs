@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::page::PAGE;
@@ -21,6 +22,8 @@ pub(crate) struct PhysicalMemory {
     file: File,
     /// The ranges that are taken: the end of each, by where it begins.
     taken: Mutex<BTreeMap<u64, u64>>,
+    /// How often sessions have mapped ranges of theirs a second time.
+    maps: AtomicUsize,
 }
 
 impl PhysicalMemory {
@@ -39,6 +42,7 @@ impl PhysicalMemory {
         Ok(Self {
             file,
             taken: Mutex::default(),
+            maps: AtomicUsize::new(0),
         })
     }
 
@@ -75,6 +79,19 @@ impl PhysicalMemory {
             taken.remove(&start);
         }
         // Where the host kept the pages, nobody is given the range again.
+    }
+
+    /// Counts one more map of a session's; false where there are `most` already, for each may split a mapping of
+    /// the process's in three.
+    pub(super) fn begin_map(&self, most: u64) -> bool {
+        let more = |maps: usize| ((maps as u64) < most).then_some(maps + 1);
+        let order = Ordering::Relaxed;
+        self.maps.fetch_update(order, order, more).is_ok()
+    }
+
+    /// So many maps are there no more.
+    pub(super) fn end_maps(&self, maps: usize) {
+        self.maps.fetch_sub(maps, Ordering::Relaxed);
     }
 
     /// Gives the pages of a range back to the host: they read as zeros. Gives whether it took them;

@@ -124,7 +124,7 @@ impl Floor {
                 *transfer = u64::from(staged);
             }
             Op::CopyOut { address, .. } => *address += base,
-            Op::Copy { to, from, .. } => {
+            Op::Copy { to, from, .. } | Op::Move { to, from, .. } | Op::Map { to, from, .. } => {
                 *to += base;
                 *from += base;
             }
@@ -230,6 +230,21 @@ impl Floor {
 
     pub(crate) fn free(&mut self, n: u64, address: u64) {
         self.run(n, Op::Free { address }, &[]);
+    }
+
+    /// Gives an allocation other addresses; it may stay mapped at those before.
+    pub(crate) fn relocate(&mut self, n: u64, to: u64, from: u64, (bytes, keep): (u64, bool)) {
+        let op = Op::Move {
+            to,
+            from,
+            bytes,
+            keep,
+        };
+        self.run(n, op, &[]);
+    }
+
+    pub(crate) fn map(&mut self, n: u64, to: u64, from: u64, bytes: u64) {
+        self.run(n, Op::Map { to, from, bytes }, &[]);
     }
 
     pub(crate) fn copy_in(&mut self, n: u64, address: u64, bytes: &[u8]) {

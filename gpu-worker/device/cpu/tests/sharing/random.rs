@@ -1,5 +1,7 @@
 //! Programs at random, against a model of what each has.
 
+use std::collections::BTreeSet;
+
 use bus_schemas::Op;
 use proptest::prelude::*;
 
@@ -22,6 +24,28 @@ enum Step {
     /// Leaves the device; whether to wait until it is out.
     Leave(u64, bool),
     Bring(u64),
+    /// The arena gets other addresses; whether it stays mapped at those before.
+    Relocate(u64, bool),
+    /// It is mapped at a place, or is not any more.
+    Map(u64, u64),
+}
+
+/// Places where an arena may be: its first addresses.
+const PLACES: u64 = 4;
+
+/// Where a program's arena is.
+#[derive(Debug, Clone, Default)]
+struct Places {
+    home: u64,
+    maps: BTreeSet<u64>,
+}
+
+impl Places {
+    /// One of its places, by what is done there.
+    fn any(&self, by: u64) -> u64 {
+        let all: Vec<u64> = self.maps.iter().chain([&self.home]).copied().collect();
+        all[by as usize % all.len()] * 2 * ARENA
+    }
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -43,6 +67,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         }),
         3 => (1..4_u64, any::<bool>()).prop_map(|(n, wait)| Step::Leave(n, wait)),
         2 => (1..4_u64).prop_map(Step::Bring),
+        2 => (1..4_u64, any::<bool>()).prop_map(|(n, keep)| Step::Relocate(n, keep)),
+        3 => (1..4_u64, 0..PLACES).prop_map(|(n, at)| Step::Map(n, at)),
     ];
     prop::collection::vec(step, 1..40)
 }
@@ -55,6 +81,7 @@ proptest! {
     fn nobody_can_tell(steps in steps()) {
         let mut floor = Floor::new(&[ALL; 3]);
         let mut model = vec![vec![0_u8; ARENA as usize]; 4];
+        let mut places = vec![Places::default(); 4];
         let sources = [0, 1, 2].map(|seed| bytes(seed, ARENA));
         for n in 1..=3 {
             floor.alloc(n, 0, ARENA);
@@ -66,28 +93,54 @@ proptest! {
                     let len = (pages * 4_096).min(ARENA - at) as usize;
                     // The bytes that are at this place in everybody's arena.
                     let source = &sources[seed as usize][at as usize..][..len];
-                    floor.copy_in(n, at, source);
+                    floor.copy_in(n, places[n as usize].any(at) + at, source);
                     model[n as usize][at as usize..][..len].copy_from_slice(source);
                 }
                 Step::Set(n, at, len, value) => {
                     let len = len.min(ARENA - at);
-                    floor.set(n, at, len, u32::from(value));
+                    floor.set(n, places[n as usize].any(at) + at, len, u32::from(value));
                     model[n as usize][at as usize..][..len as usize].fill(value);
                 }
                 Step::Move(n, to, from, len) => {
                     let bytes = len.min(ARENA - to).min(ARENA - from);
-                    floor.run(n, Op::Copy { to, from, bytes }, &[]);
+                    // From one place to another of the same bytes only where they are apart.
+                    let apart = to.abs_diff(from) >= bytes;
+                    let [into, out] = [to, from].map(|at| places[n as usize].any(if apart { at } else { 0 }));
+                    let copy = Op::Copy { to: into + to, from: out + from, bytes };
+                    floor.run(n, copy, &[]);
                     let range = from as usize..(from + bytes) as usize;
                     model[n as usize].copy_within(range, to as usize);
                 }
                 Step::Renew(n) => {
-                    floor.free(n, 0);
+                    // What was mapped goes with it.
+                    floor.free(n, places[n as usize].home * 2 * ARENA);
+                    places[n as usize] = Places::default();
                     floor.alloc(n, 0, ARENA);
                     model[n as usize].fill(0);
+                }
+                Step::Relocate(n, keep) => {
+                    let Places { home, maps } = &mut places[n as usize];
+                    for at in std::mem::take(maps) {
+                        floor.free(n, at * 2 * ARENA);
+                    }
+                    let next = (*home + 1) % PLACES;
+                    floor.relocate(n, next * 2 * ARENA, *home * 2 * ARENA, (ARENA, keep));
+                    maps.extend(keep.then_some(*home));
+                    *home = next;
+                }
+                Step::Map(n, at) => {
+                    let Places { home, maps } = &mut places[n as usize];
+                    if maps.remove(&at) {
+                        floor.free(n, at * 2 * ARENA);
+                    } else if at != *home {
+                        floor.map(n, at * 2 * ARENA, *home * 2 * ARENA, ARENA);
+                        maps.insert(at);
+                    }
                 }
                 Step::Reopen(n) => {
                     floor.close(n);
                     floor.open(n, ALL);
+                    places[n as usize] = Places::default();
                     floor.alloc(n, 0, ARENA);
                     model[n as usize].fill(0);
                 }
@@ -100,7 +153,7 @@ proptest! {
                 }
                 Step::Launch(n, at, blocks) => {
                     let at = at.min(ARENA - 128);
-                    floor.launch(n, at, blocks);
+                    floor.launch(n, places[n as usize].any(at / 4) + at, blocks);
                     let words = &mut model[n as usize][at as usize..][..blocks as usize * 128];
                     for word in words.as_chunks_mut::<4>().0 {
                         *word = u32::from_le_bytes(*word).wrapping_add(1).to_le_bytes();
@@ -122,13 +175,16 @@ proptest! {
                 prop_assert!(charges >= stored, "{charges} {stored}");
             }
             for n in here {
-                let there = floor.read(n, 0, ARENA);
+                let there = floor.read(n, places[n as usize].any(0), ARENA);
                 prop_assert!(there == model[n as usize], "program {n} reads something else");
             }
         }
         for n in 1..=3 {
-            let there = floor.read(n, 0, ARENA);
-            prop_assert!(there == model[n as usize], "program {n} reads something else");
+            let Places { home, maps } = places[n as usize].clone();
+            for at in maps.into_iter().chain([home]) {
+                let there = floor.read(n, at * 2 * ARENA, ARENA);
+                prop_assert!(there == model[n as usize], "program {n} reads something else at {at}");
+            }
         }
         floor.rest();
         let charges: u64 = (1..=3).map(|n| floor.charge(n)).sum();

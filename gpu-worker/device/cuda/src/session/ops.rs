@@ -73,6 +73,10 @@ impl Session {
                 flight.results.push((number, Given::Nothing));
                 Ok(())
             }
+            Op::Move { .. } | Op::Map { .. } => {
+                let detail = "the worker's properties do not say that it moves and maps memory";
+                Err(Failure::new(Code::Protocol, detail))
+            }
             Op::TensorMap { address } => {
                 self.check(address, TENSOR_MAP_BYTES as u64)?;
                 let map = tensor_maps::encoded(self.window, op.payload)?;

@@ -1,0 +1,70 @@
+//! Mapped memory that gets other addresses, and that is reached at several.
+
+use std::sync::MutexGuard;
+
+use bus_schemas::{KernelKey, Op};
+use client_agent_core::Outbox;
+
+use super::outbound::{SessionChannel, refusal};
+use super::state::Inner;
+use crate::error::ClientError;
+
+impl SessionChannel {
+    /// Whether the worker moves memory and maps it at several addresses.
+    #[must_use]
+    pub fn maps_memory(&self) -> bool {
+        let properties = self.opened().properties.as_ref();
+        properties.is_some_and(|it| it.maps_memory)
+    }
+
+    /// Gives what [`SessionChannel::map`] made at `from` other addresses, with its bytes; with `keep` it is
+    /// reached at those before as well, until [`SessionChannel::unmap`] of them.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] where nothing is mapped there, or `to` is not reserved and free; else as
+    /// [`SessionChannel::push`].
+    pub fn relocate(&self, to: u64, from: u64, keep: bool) -> Result<(), ClientError> {
+        let mut inner = self.having_room_for_ops();
+        let bytes = inner.addresses.relocate(to, from, keep);
+        let bytes = bytes.map_err(ClientError::Refused)?;
+        if !keep {
+            inner.places.forget(from..from + bytes);
+        }
+        let op = Op::Move {
+            to,
+            from,
+            bytes,
+            keep,
+        };
+        self.append_to(&mut inner, &op)
+    }
+
+    /// Has what [`SessionChannel::map`] made at `from` be reached at `to` as well, until
+    /// [`SessionChannel::unmap`] of it.
+    ///
+    /// # Errors
+    /// As [`SessionChannel::relocate`].
+    pub fn map_again(&self, to: u64, from: u64) -> Result<(), ClientError> {
+        let mut inner = self.having_room_for_ops();
+        let bytes = inner.addresses.map_again(to, from);
+        let bytes = bytes.map_err(ClientError::Refused)?;
+        self.append_to(&mut inner, &Op::Map { to, from, bytes })
+    }
+
+    /// Waits while the outbox is full.
+    fn having_room_for_ops(&self) -> MutexGuard<'_, Inner> {
+        loop {
+            let inner = self.lock();
+            if inner.outbox.has_room() || inner.over.is_some() || inner.ended {
+                return inner;
+            }
+            self.make_room(inner, Outbox::has_room);
+        }
+    }
+
+    /// Appends an op under the lock under which its addresses were taken: what others do there is behind it.
+    fn append_to(&self, inner: &mut Inner, op: &Op) -> Result<(), ClientError> {
+        let pushed = self.push_within(inner, op, 0, &[], KernelKey(0));
+        pushed.map(drop).map_err(refusal)
+    }
+}

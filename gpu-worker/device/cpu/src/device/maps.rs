@@ -1,0 +1,79 @@
+//! Allocations that get other addresses, and those that are reached at further ones.
+
+use super::failure::memory_failure;
+use super::moves::{PIECE, in_pieces};
+use super::session::{Progressing, Run, Session, Step};
+use super::sharing::Shares as _;
+use crate::error::MemoryError;
+use bus_schemas::{Code, Failure, limits};
+
+impl Session {
+    /// Gives an allocation other addresses; with `keep` those before reach it still.
+    pub(super) fn relocate(
+        &mut self,
+        run: &Run<'_>,
+        progress: &mut Progressing,
+        (to, from, bytes): (u64, u64, u64),
+        keep: bool,
+    ) -> Result<Step, Failure> {
+        if progress.moved == 0 {
+            self.has_room_for_maps(keep)?;
+            self.keep_apart(run, from, bytes)?;
+            let begun = self.memory.begin_move((to, from), bytes);
+            begun.map_err(memory_failure)?;
+        }
+        let step = in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
+            self.memory.move_bytes((to + offset, from + offset), len)
+        })?;
+        if let Step::Parked = step {
+            return Ok(step);
+        }
+        self.memory.end_move(from, bytes).map_err(memory_failure)?;
+        if let Some(guest) = self.guest() {
+            let mut sharing = run.sharing.borrow_mut();
+            sharing.freed(guest.id, from..from + bytes);
+        }
+        if keep {
+            let mapped = self.memory.map((from, to), bytes);
+            mapped.map_err(memory_failure)?;
+        }
+        Ok(Step::Done)
+    }
+
+    /// Has an allocation be reached at other addresses as well.
+    pub(super) fn map_memory(
+        &mut self,
+        run: &Run<'_>,
+        (to, from, bytes): (u64, u64, u64),
+    ) -> Result<(), Failure> {
+        self.has_room_for_maps(true)?;
+        self.keep_apart(run, from, bytes)?;
+        let mapped = self.memory.map((to, from), bytes);
+        mapped.map_err(memory_failure)
+    }
+
+    /// What is shared with others there is the session's own from now on: no page of it is elsewhere.
+    fn keep_apart(&mut self, run: &Run<'_>, address: u64, bytes: u64) -> Result<(), Failure> {
+        let end = address.checked_add(bytes);
+        let Some(range) = end.map(|end| address..end) else {
+            return Err(memory_failure(MemoryError::NotAllocated(address)));
+        };
+        let Some(mut guest) = self.guest() else {
+            return Ok(());
+        };
+        match run.sharing.borrow_mut().keep_apart(&mut guest, range) {
+            true => Ok(()),
+            false => Err(memory_failure(MemoryError::OutOfMemory(bytes))),
+        }
+    }
+
+    /// Whether the session may have one map more.
+    fn has_room_for_maps(&self, maps: bool) -> Result<(), Failure> {
+        let most = limits::MAPS;
+        if !maps || self.memory.maps() < most {
+            return Ok(());
+        }
+        let why = format!("a session maps its memory {most} times at most");
+        Err(Failure::new(Code::OutOfMemory, why))
+    }
+}

@@ -1,0 +1,52 @@
+//! The table of what a session reaches at further addresses.
+
+use std::collections::BTreeMap;
+
+/// What is mapped where.
+#[derive(Debug, Default)]
+pub(super) struct Maps {
+    /// By the first address: where it ends, and where the allocation begins. Pages of which the host has not
+    /// taken the mapping back stay, of no allocation.
+    pub(super) places: BTreeMap<u64, (u64, Option<u64>)>,
+    /// Where each allocation ends that is mapped, by where it begins; and how often it is.
+    pub(super) homes: BTreeMap<u64, (u64, usize)>,
+}
+
+impl Maps {
+    /// Whether something is mapped on a page of a range.
+    pub(super) fn overlap(&self, addr: u64, end: u64) -> bool {
+        let before = self.places.range(..end).next_back();
+        before.is_some_and(|(_, (until, _))| *until > addr)
+    }
+
+    /// Whether something in a range is mapped elsewhere.
+    pub(super) fn is_mapped(&self, addr: u64, end: u64) -> bool {
+        let before = self.homes.range(..end).next_back();
+        before.is_some_and(|(_, (until, _))| *until > addr)
+    }
+
+    /// An allocation of so many bytes is mapped at `to`.
+    pub(super) fn add(&mut self, (to, from): (u64, u64), bytes: u64) {
+        self.places.insert(to, (to + bytes, Some(from)));
+        self.homes.entry(from).or_insert((from + bytes, 0)).1 += 1;
+    }
+
+    /// Nothing is mapped there any more, unless the host `keeps` it.
+    pub(super) fn remove(&mut self, to: u64, keeps: bool) {
+        let Some((_, from)) = self.places.get_mut(&to) else {
+            return;
+        };
+        let home = from.take();
+        if !keeps {
+            self.places.remove(&to);
+        }
+        if let Some(home) = home
+            && let Some((_, times)) = self.homes.get_mut(&home)
+        {
+            *times -= 1;
+            if *times == 0 {
+                self.homes.remove(&home);
+            }
+        }
+    }
+}
