@@ -33,7 +33,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("pools", &["figures", "current"]),
     (
         "mapping",
-        &["mapping", "places", "large", "promised", "unified"],
+        &["mapping", "places", "large", "turns", "promised", "unified"],
     ),
     ("embedded", &["embedded"]),
     ("optional", &["optional"]),

@@ -123,8 +123,9 @@ pub(crate) fn leave(
 ) -> Result {
     if state.references > 0 && moves(device) {
         state.home = Home::Leaving(at);
-        lock(&LEAVING).push(Arc::clone(piece));
-        LEAVES.store(true, Ordering::Relaxed);
+        let mut leaving = lock(&LEAVING);
+        leaving.push(Arc::clone(piece));
+        LEAVES.store(true, Ordering::Release);
         return Ok(());
     }
     device.with(|session| session.channel().unmap(at))?;
@@ -136,13 +137,14 @@ pub(crate) fn leave(
 /// are freed where they are.
 static LEAVING: Mutex<Vec<Arc<Physical>>> = Mutex::new(Vec::new());
 
-/// Whether there are any.
+/// Whether there are any. Changed under their lock, and false only once all are moved: a thread that maps something
+/// where another has just unmapped waits for a third that moves it.
 static LEAVES: AtomicBool = AtomicBool::new(false);
 
 /// Moves pieces that were unmapped, ahead of any call but those by which programs get rid of them.
 #[inline]
 pub(crate) fn settle(called: &str) {
-    if LEAVES.load(Ordering::Relaxed) {
+    if LEAVES.load(Ordering::Acquire) {
         settle_now(called);
     }
 }
@@ -152,16 +154,16 @@ fn settle_now(called: &str) {
     if matches!(called, "cuMemUnmap" | "cuMemRelease") {
         return;
     }
-    LEAVES.store(false, Ordering::Relaxed);
-    let leaving = std::mem::take(&mut *lock(&LEAVING));
     let Ok(process) = process() else {
         return;
     };
-    for piece in leaving {
+    let mut leaving = lock(&LEAVING);
+    for piece in leaving.drain(..) {
         if let Some(device) = process.devices.get(piece.device) {
             find_room(device, piece.bytes, &mut lock(&piece.state));
         }
     }
+    LEAVES.store(false, Ordering::Release);
 }
 
 /// Gives a piece that was unmapped an address of its own. Where the window has none, it goes.

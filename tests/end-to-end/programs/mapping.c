@@ -1,6 +1,7 @@
 /* Memory that is mapped at reserved addresses, and the host's memory where a device's is named; a part
    for each argument. */
 #include "driver.h"
+#include <pthread.h>
 
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_SUPPORTED = 801, GRAIN = 2 << 20 };
 
@@ -248,6 +249,48 @@ static void large(void) {
     CHECK(cuMemAddressFree(range, bytes));
 }
 
+static volatile int stop;
+
+/* Calls that have nothing to do with what is mapped. */
+static void *calls(void *unused) {
+    size_t now, all;
+    CHECK(cuCtxSetCurrent(context));
+    while (!stop) CHECK(cuMemGetInfo_v2(&now, &all));
+    return unused;
+}
+
+/* Two pieces take turns at one place while other threads call: what was unmapped is out of the way at once. */
+static void turns(void) {
+    pthread_t threads[2];
+    CUdeviceptr range;
+    Handle pieces[2];
+    CHECK(cuMemAddressReserve(&range, GRAIN, 0, 0, 0));
+    for (int at = 0; at < 2; at++) {
+        CHECK(cuMemCreate(pieces + at, GRAIN, &here, 0));
+        ASSERT(!pthread_create(threads + at, NULL, calls, NULL));
+    }
+    for (unsigned round = 0; round < 200; round++) {
+        CHECK(cuMemMap(range, GRAIN, 0, pieces[round % 2], 0));
+        ASSERT(word(range) == round / 2);
+        CHECK(cuMemsetD32_v2(range, round / 2 + 1, 1));
+        CHECK(cuMemUnmap(range, GRAIN));
+        /* Not through another place from here on: each turn is a first one. */
+        if (round % 8 > 5) {
+            CHECK(cuMemRelease(pieces[round % 2]));
+            CHECK(cuMemCreate(pieces + round % 2, GRAIN, &here, 0));
+            CHECK(cuMemMap(range, GRAIN, 0, pieces[round % 2], 0));
+            CHECK(cuMemsetD32_v2(range, round / 2 + 1, 1));
+            CHECK(cuMemUnmap(range, GRAIN));
+        }
+    }
+    stop = 1;
+    for (int at = 0; at < 2; at++) {
+        ASSERT(!pthread_join(threads[at], NULL));
+        CHECK(cuMemRelease(pieces[at]));
+    }
+    CHECK(cuMemAddressFree(range, GRAIN));
+}
+
 /* A device that promises mapped memory has room for a large range, and one that has none does not promise it. */
 static void promised(void) {
     CUdeviceptr range = 0;
@@ -284,8 +327,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"mapping", mapping}, {"places", places}, {"large", large}, {"promised", promised},
-                 {"unified", unified}};
+    } parts[] = {{"mapping", mapping}, {"places", places}, {"large", large}, {"turns", turns},
+                 {"promised", promised}, {"unified", unified}};
     for (size_t at = 0; argc == 2 && at < sizeof parts / sizeof *parts; at++) {
         if (strcmp(argv[1], parts[at].name)) continue;
         begin();
