@@ -32,9 +32,9 @@ impl Storage {
             Some(_) => self.bucket(stored).await?.stream,
             None => self.stream(stored).await?,
         };
-        let config = stream.cached_info().config.clone();
-        let config = self.limit(stored, config).await?;
-        self.copy(config).await
+        let info = stream.cached_info();
+        let config = self.limit(stored, info.config.clone()).await?;
+        self.copy(stored, config, info.state.bytes).await
     }
 
     /// Sets the limit of a stream that has another one. One that the broker had no room for keeps
@@ -68,28 +68,39 @@ impl Storage {
     }
 
     /// Gives a stream the copies that it should have: it may have been made when there were fewer
-    /// servers, or when one was away.
-    async fn copy(&self, mut config: stream::Config) -> Result<(), String> {
+    /// servers, or when one was away. Where the broker has no room for as many copies of as many
+    /// bytes, the stream is bounded to fewer bytes, but not to fewer than it holds.
+    async fn copy(
+        &self,
+        stored: Stored,
+        mut config: stream::Config,
+        held: u64,
+    ) -> Result<(), String> {
         let (has, wanted) = (config.num_replicas, self.copies(Some(config.num_replicas)));
-        if has == wanted {
-            return Ok(());
-        }
-        config.num_replicas = wanted;
-        match self.jetstream.update_stream(&config).await {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                let why = text(&error);
-                Err(format!("{has} of {wanted} copies: {why}"))
+        let (_, least) = self.bytes(stored);
+        while config.num_replicas != wanted {
+            let mut next = config.clone();
+            next.num_replicas = wanted;
+            let Err(error) = self.jetstream.update_stream(&next).await else {
+                return Ok(());
+            };
+            let why = format!("{has} of {wanted} copies: {why}", why = text(&error));
+            let bytes = u64::try_from(config.max_bytes).unwrap_or(u64::MAX);
+            match fewer(stored, bytes, least.max(held), error.into()) {
+                Ok(bytes) if wanted > has => config.max_bytes = signed(bytes),
+                _ => return Err(why),
             }
         }
+        Ok(())
     }
 
-    /// Bounds each bucket that holds little to as many bytes as will do: those made first may have taken
-    /// what the others need at least.
+    /// Bounds what is there to the bytes that will do, or twice what it holds if that is more: what was
+    /// made first may have taken what the others need at least. The next [`Storage::ensure`] gives it
+    /// what is left.
     pub(super) async fn make_room(&self) {
         for stored in Stored::ALL {
             let (row, (_, least)) = (Row::of(stored), self.bytes(stored));
-            if row.bucket.is_none() || row.storage != StorageType::File {
+            if row.storage != StorageType::File {
                 continue;
             }
             let Ok(Some(stream)) = self.find_stream(stored).await else {
@@ -97,12 +108,13 @@ impl Storage {
             };
             let info = stream.cached_info();
             let mut config = info.config.clone();
-            if config.max_bytes > signed(least) && info.state.bytes <= least {
-                config.max_bytes = signed(least);
+            let bound = least.max(info.state.bytes.saturating_mul(2));
+            if config.max_bytes > signed(bound) {
+                config.max_bytes = signed(bound);
                 let bounded = self.jetstream.update_stream(&config).await;
                 tracing::info!(
                     ?stored,
-                    least,
+                    bound,
                     ok = bounded.is_ok(),
                     "bounded for others to have room"
                 );

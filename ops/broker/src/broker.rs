@@ -10,7 +10,7 @@ use crate::permissions::render_accounts;
 use crate::process::ForeignProcess;
 use crate::routes::Routes;
 use crate::server::{Server, Start};
-use crate::{Error, Result, files};
+use crate::{Error, Result, files, store_limit};
 
 /// Nats-servers on a state directory: those that this process started, or those it attached to.
 pub struct Broker {
@@ -35,7 +35,8 @@ impl Broker {
         let _lock = files::lock(&paths.lock())?;
         refuse_others(config, &paths)?;
         let mut credentials = prepare_credentials(config, &paths)?;
-        files::write_private(&paths.users(), &render_accounts(&credentials)?)?;
+        let users = render_accounts(&credentials, config.servers)?;
+        files::write_private(&paths.users(), &users)?;
         let starts = prepare_servers(config, &paths, &server)?;
         let servers = Server::start_all(starts)?;
         let urls: Vec<_> = servers.iter().map(Server::url).collect();
@@ -206,7 +207,8 @@ impl Broker {
         let mut after = before.clone();
         change(&mut after)?;
         if after != before {
-            files::write_private(&self.paths.users(), &render_accounts(&after)?)?;
+            let users = render_accounts(&after, self.paths.found().len())?;
+            files::write_private(&self.paths.users(), &users)?;
             after.save(&self.paths.credentials())?;
             if self.servers.iter().any(Server::is_running) {
                 self.reload()?;
@@ -346,6 +348,12 @@ fn prepare_servers(
             port,
             timeout: config.timeout,
         });
+    }
+    let all = paths.of(config.servers);
+    all.iter()
+        .try_for_each(|files| store_limit::write_limit(files, config.max_file_store))?;
+    if config.servers > 1 {
+        store_limit::write_account_limit(paths, &all)?;
     }
     Ok(starts)
 }

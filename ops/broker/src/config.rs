@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::credentials::{cluster_name, tenant_name};
-use crate::permissions::quote;
+use crate::permissions::{ACCOUNT_FILE, quote};
 use crate::routes::{RouteBlock, Routes};
 use crate::{Error, Result};
 
@@ -118,10 +118,6 @@ impl BrokerConfig {
             SyncInterval::Relaxed => "\"2m\"",
             SyncInterval::Always => "always",
         };
-        let max_file = match self.max_file_store {
-            Some(bytes) => format!("  max_file_store: {bytes}\n"),
-            None => format!("  include {}\n", quote(LIMIT_FILE)),
-        };
         let users = match routes {
             None => USERS_FILE.to_owned(),
             Some(_) => format!("../{USERS_FILE}"),
@@ -137,7 +133,7 @@ impl BrokerConfig {
              log_file: {log}\n\
              logfile_size_limit: 16777216\n\
              logfile_max_num: 2\n\
-             jetstream {{\n  store_dir: {store}\n  sync_interval: {sync}\n{max_file}}}\n\
+             jetstream {{\n  store_dir: {store}\n  sync_interval: {sync}\n  include {limit}\n}}\n\
              {routes}\
              include {users}\n",
             name = quote(&self.server_name(paths.number())),
@@ -148,6 +144,7 @@ impl BrokerConfig {
             log = quote_path(&paths.log())?,
             store = quote_path(&paths.store())?,
             routes = routes.map(RouteBlock::render).unwrap_or_default(),
+            limit = quote(LIMIT_FILE),
             users = quote(&users),
         ))
     }
@@ -188,6 +185,11 @@ impl StatePaths {
 
     pub(crate) fn users(&self) -> PathBuf {
         self.root.join(USERS_FILE)
+    }
+
+    /// How much the servers may promise together; included by the users' file of several.
+    pub(crate) fn account(&self) -> PathBuf {
+        self.root.join(ACCOUNT_FILE)
     }
 
     pub(crate) fn credentials(&self) -> PathBuf {
@@ -248,6 +250,13 @@ impl ServerPaths {
     /// Which of several it is.
     pub(crate) fn number(&self) -> Option<usize> {
         self.number
+    }
+
+    /// Those of the broker that it is one of several servers of.
+    pub(crate) fn state(&self) -> Option<StatePaths> {
+        self.number?;
+        let root = self.root.parent()?.to_owned();
+        Some(StatePaths { root })
     }
 
     pub(crate) fn config(&self) -> PathBuf {

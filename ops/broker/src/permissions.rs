@@ -58,11 +58,19 @@ impl Permissions {
     }
 }
 
-/// The accounts block: one account for cluster and tenants, one for the system user if any.
-pub(crate) fn render_accounts(credentials: &Credentials) -> Result<String> {
+/// Beside the users' file, which includes it where there are several servers.
+pub(crate) const ACCOUNT_FILE: &str = "account.conf";
+
+/// The accounts block: one account for cluster and tenants, one for the system user if any. Several
+/// servers have a limit for what they promise together, in a file of its own.
+pub(crate) fn render_accounts(credentials: &Credentials, servers: usize) -> Result<String> {
     let subjects = credentials.subjects()?;
     let mut text = String::from("# Written by warploom; edits are lost.\naccounts {\n");
-    let _ = writeln!(text, "  {ACCOUNT} {{\n    jetstream: enabled\n    users: [");
+    let jetstream = match servers {
+        1 => "jetstream: enabled".to_owned(),
+        _ => format!("jetstream {{ include {} }}", quote(ACCOUNT_FILE)),
+    };
+    let _ = writeln!(text, "  {ACCOUNT} {{\n    {jetstream}\n    users: [");
     let mut user = |user: &str, password: &str, permissions: Permissions| {
         let _ = writeln!(
             text,

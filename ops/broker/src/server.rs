@@ -286,7 +286,7 @@ impl Server {
     /// # Errors
     /// Where the limit cannot be written, or the server does not run.
     pub fn take_room(&self) -> Result<()> {
-        store_limit::write_limit(&self.paths)?;
+        store_limit::renew_limits(&self.paths)?;
         self.ask_to_reload()
     }
 
@@ -363,7 +363,7 @@ fn spawn(
         let _ = fs::remove_file(entry.path());
     }
     let _ = fs::remove_file(paths.pid());
-    store_limit::write_limit(paths)?;
+    store_limit::renew_limits(paths)?;
     // The server appends to its log, whoever could read it before.
     files::private_log(&paths.log())?;
     let output = paths.output();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::config::ServerPaths;
+use crate::config::{ServerPaths, StatePaths};
 use crate::{Error, Result, files};
 
 /// Bytes below which not all that a cluster keeps has a place. What that is, is a table of the crate
@@ -22,11 +22,11 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// That of a server; none where its configuration has no limit.
+    /// That of a server; none where its limit is not the disk's.
     pub(crate) fn of(paths: &ServerPaths) -> Option<Self> {
-        let limit = fs::read_to_string(paths.limit()).ok()?;
+        let limit = Limit::read(paths).filter(|limit| !limit.fixed)?;
         Some(Self {
-            limit: bytes_of(&limit)?,
+            limit: limit.bytes,
             possible: possible(&paths.store()),
         })
     }
@@ -49,17 +49,71 @@ fn possible(store: &Path) -> u64 {
     held(store) + free / 4 * 3
 }
 
-/// Writes the bytes that JetStream may keep into the file that the server's configuration includes:
-/// what it keeps already and three quarters of what is free, and never less than before. Left alone,
-/// the server takes three quarters of what is free as it starts: none for one that starts while its
-/// disk is full, and too few for one that has stored much.
+/// The limit in a server's file, which its configuration includes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Limit {
+    bytes: u64,
+    /// Configured, whatever the disk has room for.
+    fixed: bool,
+}
+
+impl Limit {
+    /// None where there is none yet.
+    fn read(paths: &ServerPaths) -> Option<Self> {
+        Self::parse(&fs::read_to_string(paths.limit()).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim().strip_prefix(LIMIT)?;
+        let (bytes, fixed) = match text.strip_suffix(FIXED) {
+            Some(bytes) => (bytes, true),
+            None => (text, false),
+        };
+        let bytes = bytes.parse().ok()?;
+        Some(Self { bytes, fixed })
+    }
+
+    fn text(self) -> String {
+        let fixed = if self.fixed { FIXED } else { "" };
+        format!("{LIMIT}{bytes}{fixed}\n", bytes = self.bytes)
+    }
+}
+
+const LIMIT: &str = "max_file_store: ";
+const FIXED: &str = " # configured";
+
+/// Writes the bytes that JetStream may keep: those configured, or what the disk has room for.
+///
+/// # Errors
+/// As [`renew_limit`].
+pub(crate) fn write_limit(paths: &ServerPaths, configured: Option<u64>) -> Result<()> {
+    let fixed = Limit::read(paths).is_some_and(|limit| limit.fixed);
+    match configured {
+        Some(bytes) => {
+            let limit = Limit { bytes, fixed: true };
+            files::write_private(&paths.limit(), &limit.text())
+        }
+        None if fixed => write_possible(paths, None),
+        None => renew_limit(paths),
+    }
+}
+
+/// Writes the bytes that JetStream may keep where they are not configured: what it keeps already and
+/// three quarters of what is free, and never less than before. Left alone, the server takes three
+/// quarters of what is free as it starts: none for one that starts while its disk is full, and too
+/// few for one that has stored much.
 ///
 /// # Errors
 /// `E-BROKER-ROOM` for a store that is new and has no room, and where the file cannot be written.
-pub(crate) fn write_limit(paths: &ServerPaths) -> Result<()> {
-    let (store, limit) = (paths.store(), paths.limit());
-    let before = fs::read_to_string(&limit).ok();
-    let before = before.as_deref().and_then(bytes_of);
+fn renew_limit(paths: &ServerPaths) -> Result<()> {
+    match Limit::read(paths) {
+        Some(limit) if limit.fixed => Ok(()),
+        before => write_possible(paths, before.map(|limit| limit.bytes)),
+    }
+}
+
+fn write_possible(paths: &ServerPaths, before: Option<u64>) -> Result<()> {
+    let store = paths.store();
     let bytes = possible(&store).max(before.unwrap_or(0));
     if before == Some(bytes) {
         return Ok(());
@@ -71,17 +125,54 @@ pub(crate) fn write_limit(paths: &ServerPaths) -> Result<()> {
             least: LEAST_STORE_TO_START,
         });
     }
-    match files::write_private(&limit, &format!("{LIMIT}{bytes}\n")) {
+    let limit = Limit {
+        bytes,
+        fixed: false,
+    };
+    match files::write_private(&paths.limit(), &limit.text()) {
         // On a full disk the one from before will do.
         Err(_) if before.is_some() => Ok(()),
         written => written,
     }
 }
 
-const LIMIT: &str = "max_file_store: ";
+/// Writes the bytes that several servers may promise together, which their account includes: the
+/// least limit for each of them. Nothing where a server has no limit yet.
+///
+/// Servers of a NATS cluster check a new stream against one another's reports, which are up to a
+/// second old, and take what they are given. The account's limit is checked against what is promised
+/// already. A server that promised more than its limit refuses every change of a stream, for good.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub(crate) fn write_account_limit(state: &StatePaths, servers: &[ServerPaths]) -> Result<()> {
+    let limits: Option<Vec<Limit>> = servers.iter().map(Limit::read).collect();
+    let limits = limits.unwrap_or_default();
+    let Some(least) = limits.iter().map(|limit| limit.bytes).min() else {
+        return Ok(());
+    };
+    let bytes = least.saturating_mul(servers.len() as u64);
+    let (path, text) = (state.account(), format!("max_file: {bytes}\n"));
+    match fs::read_to_string(&path) {
+        Ok(before) if before == text => Ok(()),
+        before => match files::write_private(&path, &text) {
+            // On a full disk the one from before will do.
+            Err(_) if before.is_ok() => Ok(()),
+            written => written,
+        },
+    }
+}
 
-fn bytes_of(text: &str) -> Option<u64> {
-    text.trim().strip_prefix(LIMIT)?.parse().ok()
+/// Gives a server what its disk has room for by now, and the account of several what follows.
+///
+/// # Errors
+/// As [`write_limit`].
+pub(crate) fn renew_limits(paths: &ServerPaths) -> Result<()> {
+    renew_limit(paths)?;
+    match paths.state() {
+        Some(state) => write_account_limit(&state, &state.found()),
+        None => Ok(()),
+    }
 }
 
 /// Bytes of all files below a folder.
@@ -109,14 +200,49 @@ mod tests {
         let paths = state.alone();
         fs::create_dir(paths.store()).expect("made");
         fs::write(paths.store().join("held"), [0; 1_000]).expect("written");
-        write_limit(&paths).expect("written");
-        let read = || bytes_of(&fs::read_to_string(paths.limit()).expect("there"));
+        write_limit(&paths, None).expect("written");
+        let read = || Limit::read(&paths).map(|limit| limit.bytes);
         let first = read().expect("a number");
         assert!(first > 1_000, "{first}");
         let more = first * 3;
         fs::write(paths.limit(), format!("{LIMIT}{more}\n")).expect("written");
-        write_limit(&paths).expect("written");
+        write_limit(&paths, None).expect("written");
         assert_eq!(read(), Some(more));
+    }
+
+    #[test]
+    fn a_limit_that_is_configured_stays_until_it_is_no_more() {
+        let dir = TempDir::new().expect("a folder");
+        let state = crate::config::StatePaths::new(dir.path()).expect("a path");
+        let paths = state.alone();
+        fs::create_dir(paths.store()).expect("made");
+        let read = || Limit::read(&paths).expect("there");
+        write_limit(&paths, Some(1_000)).expect("written");
+        renew_limits(&paths).expect("renewed");
+        let limit = Limit {
+            bytes: 1_000,
+            fixed: true,
+        };
+        assert_eq!(read(), limit);
+        assert_eq!(Room::of(&paths), None);
+        write_limit(&paths, None).expect("written");
+        assert!(!read().fixed && read().bytes > 1_000, "{:?}", read());
+    }
+
+    #[test]
+    fn several_servers_promise_what_the_least_of_them_may_keep() {
+        let dir = TempDir::new().expect("a folder");
+        let state = crate::config::StatePaths::new(dir.path()).expect("a path");
+        let servers = state.of(3);
+        for (server, bytes) in servers.iter().zip([900, 700, 800]) {
+            fs::create_dir_all(server.store()).expect("made");
+            write_account_limit(&state, &servers).expect("nothing yet");
+            assert!(!state.account().exists());
+            write_limit(server, Some(bytes)).expect("written");
+        }
+        renew_limits(&servers[0]).expect("renewed");
+        let account = fs::read_to_string(state.account()).expect("there");
+        assert_eq!(account, "max_file: 2100\n");
     }
 
     #[test]

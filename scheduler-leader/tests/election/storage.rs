@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use actors::storage::{Storage, Stored};
 use async_nats::jetstream::{self, stream};
 use bus_schemas::{ClusterSettings, LeaderId, TenantSettings};
+use futures_util::TryStreamExt;
 use scheduler_leader_core::replay::{Anchor, replay};
 use test_cluster::TestCluster;
 
@@ -110,6 +111,96 @@ fn servers_with_little_room_keep_a_smaller_record() {
     });
 }
 
+#[test]
+fn servers_promise_no_more_than_they_may_keep() {
+    // A server that did would refuse every change: the record would like 8 GiB of the 9,000 MiB, and
+    // the others 1,232 MiB.
+    for mib in [24, 9_000] {
+        let cluster = TestCluster::with(&["a"], |config| {
+            config.servers = 3;
+            config.max_file_store = Some(mib << 20);
+        });
+        block_on(async {
+            let mut watcher = Watcher::new(&cluster).await;
+            let jetstream = jetstream::new(watcher.client.clone());
+            let leaders = [1, 2, 3].map(|id| Candidate::start(&cluster, id, true));
+            watcher.beat(|_| true).await;
+            let storage = Storage::new(jetstream.clone(), &watcher.subjects);
+            for copies in [3, 1, 3] {
+                storage.set_replicas(copies);
+                ensure(&storage).await;
+            }
+            let account = jetstream.query_account().await.expect("it answers");
+            let streams: Vec<_> = jetstream.streams().try_collect().await.expect("a list");
+            assert_eq!(streams.len(), Stored::ALL.len());
+            let files = streams
+                .iter()
+                .filter(|stream| stream.config.storage == stream::StorageType::File);
+            let promised: u64 = files.map(|stream| stream.config.max_bytes as u64).sum();
+            assert!(promised <= mib << 20, "{promised} of {mib} MiB");
+            let limit = Some(3 * (mib << 20) as i64);
+            assert_eq!(account.limits.max_storage, limit);
+            drop(leaders);
+        });
+    }
+}
+
+#[test]
+fn more_copies_hold_fewer_bytes_where_there_is_no_room_for_as_many() {
+    let cluster = TestCluster::with(&["a"], |config| {
+        config.servers = 3;
+        config.max_file_store = Some(9_000 << 20);
+    });
+    block_on(async {
+        let watcher = Watcher::new(&cluster).await;
+        let jetstream = jetstream::new(watcher.client.clone());
+        let storage = Storage::new(jetstream.clone(), &watcher.subjects);
+        storage.set_replicas(1);
+        apart(&jetstream, &storage).await;
+        // One copy of all has a place among the three servers, and three of so much have none.
+        for (copies, bytes) in [(1, 8_192 << 20), (3, 4_096 << 20)] {
+            storage.set_replicas(copies);
+            ensure(&storage).await;
+            let record = storage
+                .find_stream(Stored::Record)
+                .await
+                .expect("it answers");
+            let record = record.expect("the record");
+            let config = &record.cached_info().config;
+            assert_eq!(
+                (config.num_replicas, config.max_bytes),
+                (copies as usize, bytes)
+            );
+        }
+    });
+}
+
+/// Makes what takes most of the servers' room, until it is on two of them.
+async fn apart(jetstream: &jetstream::Context, storage: &Storage) {
+    let server = async |stored| loop {
+        let Ok(stream) = storage.stream(stored).await else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let cluster = stream.cached_info().cluster.clone();
+        return cluster.and_then(|cluster| cluster.leader);
+    };
+    let usage = server(Stored::Usage).await;
+    while server(Stored::Record).await == usage {
+        let name = storage.name(Stored::Record);
+        jetstream.delete_stream(name).await.expect("deleted");
+    }
+}
+
+/// Ensures all that is kept, again where the servers are choosing who leads.
+async fn ensure(storage: &Storage) {
+    let asked = Instant::now();
+    while let Err(error) = storage.ensure().await {
+        assert!(asked.elapsed() < 3 * TIMEOUT, "{error}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// Bytes of the record, once there is one.
 async fn record_bytes(watcher: &Watcher) -> u64 {
     let jetstream = jetstream::new(watcher.client.clone());
@@ -148,10 +239,12 @@ fn the_state_has_a_place_whatever_was_made_before_it() {
         let watcher = Watcher::new(&cluster).await;
         let jetstream = jetstream::new(watcher.client.clone());
         let storage = Storage::new(jetstream, &watcher.subjects);
+        storage.stream(Stored::Record).await.expect("made");
         for stored in [Stored::Kernels, Stored::Control, Stored::Answers] {
             storage.make_bucket(stored).await.expect("made");
         }
         storage.make_bucket(Stored::State).await.expect("a place");
+        storage.ensure().await.expect("the others too");
     });
 }
 

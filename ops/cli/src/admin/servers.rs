@@ -113,7 +113,8 @@ impl Administrator {
         storage.ensure_one(Stored::State).await.map_err(|error| {
             anyhow!(
                 "E-CLUSTER-REPLICAS: the broker does not keep {replicas} copies: it has not as many \
-                 servers, or they are not all there; `warploom status` shows them: {error}"
+                 servers, they are not all there, or they have no room; `warploom status` shows \
+                 them: {error}"
             )
         })
     }
