@@ -120,22 +120,29 @@ fn credentials_that_may_not_be_read_are_not_missing() {
     std::fs::copy(env!("CARGO_BIN_EXE_warploom"), &binary).unwrap();
     mode(dir.path(), 0o755);
     mode(&dir.path().join("state"), 0o755);
-    let mut command = Command::new(&binary);
-    command.arg("status").current_dir("/");
-    command.env("WARPLOOM_CLUSTER_STATE_DIR", dir.path().join("state"));
-    if rustix::process::getuid().is_root() {
-        // Root may read everything.
-        command.uid(65_534).gid(65_534);
-    }
-    let output = command.output().expect("the binary runs");
-    let said = text(&output.stderr);
+    let run = |name: &str| {
+        let mut command = Command::new(&binary);
+        command.arg(name).current_dir("/");
+        command.env("WARPLOOM_CLUSTER_STATE_DIR", dir.path().join("state"));
+        if rustix::process::getuid().is_root() {
+            // Root may read everything.
+            command.uid(65_534).gid(65_534);
+        }
+        let output = command.output().expect("the binary runs");
+        (output.status.code(), text(&output.stderr).to_owned())
+    };
+    let outputs = ["status", "usage", "up"].map(run);
     mode(&broker, 0o700);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    for (code, said) in &outputs {
+        assert_eq!(*code, Some(1), "{said}");
+        assert_eq!(said.matches("os error").count(), 1, "{said}");
+        assert!(!said.contains("missing"), "{said}");
+    }
+    let [(_, said), ..] = outputs;
     assert!(
         said.contains("E-BROKER-CREDENTIALS") && said.contains("ermission"),
         "{said}"
     );
-    assert!(!said.contains("missing"), "{said}");
 }
 
 #[test]

@@ -105,7 +105,6 @@ pub enum WorkerError {
         /// What was attempted.
         what: String,
         /// Why it failed.
-        #[source]
         error: std::io::Error,
     },
 }

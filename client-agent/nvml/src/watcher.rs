@@ -30,7 +30,7 @@ pub(crate) enum WatchError {
     #[error("no thread: {0}")]
     Thread(std::io::Error),
     /// The cluster does not say.
-    #[error("{0}")]
+    #[error(transparent)]
     Ask(#[from] AskError),
     /// Nothing came in time.
     #[error("the cluster does not answer")]

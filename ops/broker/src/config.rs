@@ -303,7 +303,7 @@ fn quote_path(path: &Path) -> Result<String> {
     let text = path.to_str().ok_or_else(|| Error::Io {
         what: "writing into a configuration file",
         path: path.to_owned(),
-        source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "not valid UTF-8"),
+        error: std::io::Error::new(std::io::ErrorKind::InvalidInput, "not valid UTF-8"),
     })?;
     Ok(quote(text))
 }

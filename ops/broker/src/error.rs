@@ -198,14 +198,14 @@ pub enum Error {
         dir: PathBuf,
     },
     /// A file or process operation failed.
-    #[error("E-BROKER-IO: {what} {}: {source}", path.display())]
+    #[error("E-BROKER-IO: {what} {}: {error}", path.display())]
     Io {
         /// The operation, as a gerund phrase.
         what: &'static str,
         /// The file it was about.
         path: PathBuf,
         /// The system's reason.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -219,7 +219,7 @@ impl Error {
     /// Wraps an [`io::Error`] with what was being done to which file.
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();
-        move |source| Error::Io { what, path, source }
+        move |error| Error::Io { what, path, error }
     }
 }
 

@@ -74,7 +74,38 @@ pub struct StoreWatch {
 #[derive(Debug)]
 struct Seen {
     look: StoreLook,
-    since: Instant,
+    silence: Silence,
+}
+
+/// How long no look has ended, in time that the process which asks for them ran: one that was stopped
+/// takes no disk for silent.
+#[derive(Debug)]
+struct Silence {
+    number: u64,
+    asked: Instant,
+    lasted: Duration,
+}
+
+impl Silence {
+    fn new(now: Instant) -> Self {
+        Self {
+            number: 0,
+            asked: now,
+            lasted: Duration::ZERO,
+        }
+    }
+
+    /// Takes in that look `number` was the last at `now`; how long it has been.
+    fn asked(&mut self, number: u64, now: Instant) -> Duration {
+        let step = now.saturating_duration_since(self.asked).min(LOOK);
+        self.asked = now;
+        self.lasted = match number == self.number {
+            true => self.lasted + step,
+            false => Duration::ZERO,
+        };
+        self.number = number;
+        self.lasted
+    }
 }
 
 impl StoreWatch {
@@ -86,7 +117,7 @@ impl StoreWatch {
         let (paths, offset) = (server.paths(), server.log_length());
         let seen = Arc::new(Mutex::new(Seen {
             look: StoreLook::default(),
-            since: Instant::now(),
+            silence: Silence::new(Instant::now()),
         }));
         let watch = Self {
             pid: server.pid(),
@@ -108,12 +139,13 @@ impl StoreWatch {
         self.pid
     }
 
-    /// What the last look found.
+    /// What the last look found. To be asked more than once a second: of a longer pause a second
+    /// counts as silence of the disk.
     #[must_use]
     pub fn look(&self) -> StoreLook {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut look = seen.look.clone();
-        if seen.since.elapsed() > LOOK + TIMEOUT {
+        if seen.silence.asked(look.number, Instant::now()) > LOOK + TIMEOUT {
             look.fault = Some(StoreFault::Silent(self.store.clone()));
         }
         look
@@ -132,7 +164,6 @@ fn watch_on(mut looker: Looker, seen: &Weak<Mutex<Seen>>) {
         let Some(seen) = seen.upgrade() else { return };
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.look = look;
-        seen.since = Instant::now();
         drop(seen);
         thread::sleep(LOOK);
     }
@@ -277,6 +308,20 @@ mod tests {
     fn found(looker: &mut Looker) -> (Option<StoreFault>, bool) {
         let look = looker.look();
         (look.fault, look.broken)
+    }
+
+    #[test]
+    fn a_pause_of_the_one_who_asks_is_no_silence_of_the_disk() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let mut silence = Silence::new(start);
+        assert_eq!(silence.asked(1, at(100)), Duration::ZERO);
+        assert_eq!(silence.asked(1, at(200)), Duration::from_millis(100));
+        // Stopped for a minute.
+        assert_eq!(silence.asked(1, at(60_200)), Duration::from_millis(1_100));
+        assert_eq!(silence.asked(2, at(60_300)), Duration::ZERO);
+        let lasted = (0..120).map(|tenth| silence.asked(2, at(60_400 + 100 * tenth)));
+        assert_eq!(lasted.last(), Some(Duration::from_secs(12)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::Gpu;
 #[derive(Debug, thiserror::Error)]
 pub enum Error<E: std::error::Error + Send + Sync + 'static> {
     /// The device refused an op or is gone.
-    #[error("{workload}: {source}")]
+    #[error("{workload}: the device failed")]
     Device {
         /// Whose request it was.
         workload: &'static str,

@@ -19,7 +19,6 @@ pub enum WeightsFileError {
         /// The file.
         path: PathBuf,
         /// Why.
-        #[source]
         error: std::io::Error,
     },
     /// It is no file of weights, or a damaged one.
