@@ -27,7 +27,7 @@ impl Pager {
             return MemoryDecision::Later;
         }
         self.granted.clear();
-        let before = memory.sums();
+        let (before, held) = (memory.sums(), memory.live);
         let quota = quota_for_launches(tenant, needs);
         let others = |all: u64, own: u64| all.saturating_sub(own);
         let mut tally = Tally {
@@ -81,6 +81,11 @@ impl Pager {
             }
             self.want_more(session, after.present - before.present);
             return MemoryDecision::Later;
+        }
+        if memory.live < held
+            && let Some(commitment) = &mut memory.commitment
+        {
+            commitment.freed();
         }
         tenant.add(before, after);
         self.all.add(before, after);

@@ -30,6 +30,8 @@ struct Recall {
     at: Nanos,
     /// When it was sent last, while it is not answered.
     unanswered: Option<Nanos>,
+    /// Ops that freed memory were admitted since it was sent: its answer may not know of them.
+    freed: bool,
 }
 
 /// How often a recall is sent that is not answered.
@@ -61,13 +63,17 @@ impl Commitment {
         let recall = &mut self.recall;
         let is_due = match recall.unanswered {
             Some(sent) => now.saturating_sub(sent) >= RESEND_NS,
-            None => !recall.is_since(since) && (recall.number == 0 || now >= recall.at + pause),
+            None => {
+                let may_give = recall.freed || !recall.is_since(since);
+                may_give && (recall.number == 0 || now >= recall.at + pause)
+            }
         };
         if !is_due || self.steps.back().is_none_or(|step| step.1 == 0) {
             return None;
         }
         if recall.unanswered.is_none() {
             (recall.number, recall.at) = (recall.number + 1, now);
+            recall.freed = false;
         }
         recall.unanswered = Some(now);
         Some(recall.number)
@@ -80,19 +86,26 @@ impl Commitment {
         }
     }
 
+    /// Ops that freed memory are admitted.
+    pub(super) fn freed(&mut self) {
+        self.recall.freed = true;
+    }
+
     /// The newest recall's number.
     pub(super) fn recall(&self) -> u64 {
         self.recall.number
     }
 
     /// What its client keeps for certain, as of `since`: nothing, as long as it may still answer.
-    pub(super) fn kept(&self, now: Nanos, since: Nanos) -> u64 {
+    /// Where it has freed something since it answered, no more than the `live` bytes that are known.
+    pub(super) fn kept(&self, now: Nanos, since: Nanos, live: u64) -> u64 {
         let recall = &self.recall;
-        let may_give = match recall.unanswered {
-            Some(_) => now.saturating_sub(recall.at) < PATIENCE_NS,
-            None => !recall.is_since(since),
-        };
-        if may_give { 0 } else { self.last() }
+        match recall.unanswered {
+            Some(_) if now.saturating_sub(recall.at) < PATIENCE_NS => 0,
+            None if !recall.is_since(since) => 0,
+            None if recall.freed => self.last().min(live),
+            _ => self.last(),
+        }
     }
 
     /// Behind this op it is so much.
@@ -150,22 +163,38 @@ mod tests {
         let mut commitment = Commitment::default();
         assert_eq!(commitment.ask(0, 0, MS), None, "it has nothing");
         commitment.set(0, 100);
-        assert_eq!(commitment.kept(0, 0), 0, "it was not asked");
+        assert_eq!(commitment.kept(0, 0, 100), 0, "it was not asked");
         assert_eq!(commitment.ask(5, 5, MS), Some(1));
         assert_eq!(commitment.ask(6, 6, MS), None, "it has not answered");
         commitment.obeyed(0);
-        assert_eq!(commitment.kept(7, 7), 0, "that was no answer");
+        assert_eq!(commitment.kept(7, 7, 100), 0, "that was no answer");
         assert_eq!(commitment.ask(200 * MS + 5, 6, MS), Some(1), "again");
         commitment.obeyed(1);
         let now = 200 * MS + 6;
-        assert_eq!(commitment.kept(now, 5), 100);
+        assert_eq!(commitment.kept(now, 5, 100), 100);
         assert_eq!(commitment.ask(now, 5, MS), None, "it was asked since");
         assert_eq!(commitment.ask(now, now, 300 * MS), None, "not so soon");
-        assert_eq!(commitment.kept(now, now), 0, "it will be");
+        assert_eq!(commitment.kept(now, now, 100), 0, "it will be");
         assert_eq!(commitment.ask(now, now, MS), Some(2));
-        assert_eq!(commitment.kept(2_100 * MS, now), 0);
-        assert_eq!(commitment.kept(2_201 * MS, 2_200 * MS), 100, "silent");
+        assert_eq!(commitment.kept(2_100 * MS, now, 100), 0);
+        assert_eq!(commitment.kept(2_201 * MS, 2_200 * MS, 100), 100, "silent");
         assert_eq!(commitment.ask(2_201 * MS, 2_200 * MS, MS), Some(2));
-        assert_eq!(commitment.kept(2_202 * MS, 2_200 * MS), 100, "still");
+        assert_eq!(commitment.kept(2_202 * MS, 2_200 * MS, 100), 100, "still");
+    }
+
+    #[test]
+    fn a_client_that_frees_after_it_answered_is_asked_again() {
+        const MS: Nanos = 1_000_000;
+        let mut commitment = Commitment::default();
+        commitment.set(0, 100);
+        assert_eq!(commitment.ask(5, 5, MS), Some(1));
+        commitment.obeyed(1);
+        assert_eq!(commitment.kept(6, 5, 30), 100);
+        commitment.freed();
+        assert_eq!(commitment.kept(7, 5, 30), 30);
+        assert_eq!(commitment.ask(7, 5, MS), None, "not so soon");
+        assert_eq!(commitment.ask(2 * MS, 5, MS), Some(2));
+        commitment.obeyed(2);
+        assert_eq!(commitment.kept(3 * MS, 5, 30), 100, "that is its answer");
     }
 }

@@ -69,14 +69,33 @@ impl Pager {
             commitment.set(requested.after, most.min(commitment.last()));
             has_enough
         });
-        match has_enough {
-            Some(true) => self.answer(requested, None, actions),
-            _ => self.waiting.push(Waiting {
-                requested,
-                since: now,
-            }),
+        let waiting = Waiting {
+            requested,
+            since: now,
+        };
+        if has_enough == Some(true) {
+            self.answer(requested, None, actions);
+        } else if requested.least <= self.promised(session) {
+            // It has what it needs and goes on: it waits for nothing, and has not said what it
+            // holds. While others wait for what it would get, it gets no more.
+            match self.is_needed_by_others(session) {
+                false => drop(self.decide(now, &waiting, actions)),
+                true => self.answer(requested, None, actions),
+            }
+        } else {
+            self.waiting.push(waiting);
         }
         self.settle(now, actions);
+    }
+
+    /// Whether a request waits for memory that a session would be given ahead of need: of its tenant's
+    /// quota, or of the device.
+    fn is_needed_by_others(&self, session: SessionId) -> bool {
+        let own = self.owner(session);
+        self.waiting.iter().any(|waiting| {
+            let room = self.room(waiting.session(), waiting.requested.least);
+            room.is_some_and(|(tenant, _, lacks_quota)| own == Some(&tenant) || !lacks_quota)
+        })
     }
 
     /// A session is being closed: what it has will be free.
@@ -232,7 +251,7 @@ impl Pager {
             match &memory.commitment {
                 _ if memory.closing => 0,
                 Some(commitment) if waits => commitment.last() + memory.fixed,
-                Some(commitment) => commitment.kept(now, waiting.since) + memory.fixed,
+                Some(commitment) => commitment.kept(now, waiting.since, memory.live) + memory.fixed,
                 None => memory.live + memory.fixed,
             }
         };

@@ -180,6 +180,32 @@ fn what_is_asked_for_ahead_of_need_is_given_where_it_is_free() {
 }
 
 #[test]
+fn a_session_that_asks_ahead_has_not_said_what_it_holds() {
+    let mut world = World::new(&["a", "a"]);
+    assert_eq!(world.request(2, PAGE, PAGE), Some(Ok(PAGE)));
+    // The other's page, which it does not use, is recalled, and the recall takes time.
+    world.on_the_way = Some(std::collections::BTreeMap::new());
+    assert_eq!(world.request(1, QUOTA, QUOTA), None);
+    assert_eq!(world.ahead(2, 2 * PAGE), Some(Ok(PAGE)));
+    assert_eq!(world.settle(1), None, "nothing is lacking for good");
+    world.deliver(2);
+    assert_eq!(world.settle(1), Some(Ok(QUOTA)));
+}
+
+#[test]
+fn a_tenant_whose_quota_is_used_up_keeps_no_other_from_asking_ahead() {
+    let mut world = World::new(&["a", "a", "b"]);
+    assert_eq!(world.request(2, PAGE, PAGE), Some(Ok(PAGE)));
+    world.on_the_way = Some(std::collections::BTreeMap::new());
+    assert_eq!(
+        world.request(1, QUOTA, QUOTA),
+        None,
+        "it waits for its quota"
+    );
+    assert_eq!(world.ahead(3, 2 * PAGE), Some(Ok(2 * PAGE)));
+}
+
+#[test]
 fn a_lower_quota_takes_nothing_away_and_lets_nothing_grow() {
     let mut world = World::new(&["a"]);
     assert_eq!(world.request(1, 8 * PAGE, 16 * PAGE), Some(Ok(16 * PAGE)));

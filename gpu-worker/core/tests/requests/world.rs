@@ -159,8 +159,10 @@ impl World {
         // Behind the answer that it waits for.
         if !self.waits(id) {
             let held = self.session(id).held;
+            let earlier = self.answers.remove(&id);
             self.ask(id, held, held);
             self.answers.remove(&id);
+            self.answers.extend(earlier.map(|answer| (id, answer)));
         }
     }
 
