@@ -276,6 +276,38 @@ fn steps(sessions: u64) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
+#[test]
+fn room_that_a_slice_took_by_itself_is_kept_for_it_no_longer() {
+    let mut world = World::new(&[1, 4, 1, 1, 2].map(|priority| (priority, false)));
+    let start = |id, mib| Step::Start(id, mib);
+    let before = [
+        start(2, 1),
+        start(5, 22),
+        start(3, 29),
+        start(3, 7),
+        start(2, 6),
+    ];
+    let between = [
+        Step::Complete(3),
+        start(4, 26),
+        Step::Complete(2),
+        start(4, 26),
+    ];
+    let after = [
+        start(3, 2),
+        Step::Complete(3),
+        Step::Pass(200),
+        Step::Complete(5),
+    ];
+    for step in before.iter().chain(&between).chain(&after) {
+        world.step(step);
+    }
+    // Two leave for session 4. The move of session 2, whose slice waits for room too, fails.
+    world.step(&Step::EndMove(1, false));
+    world.step(&Step::EndMove(0, true));
+    world.finish();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

@@ -19,11 +19,15 @@ impl Pager {
     pub fn want(&mut self, now: Nanos, session: SessionId, priority: u8) {
         let known = self.swap.wants.iter_mut().find(|it| it.session == session);
         match known {
-            Some(want) => want.priority = priority.min(want.priority),
+            Some(want) => {
+                want.priority = priority.min(want.priority);
+                want.met = false;
+            }
             None => self.swap.wants.push(Want {
                 session,
                 priority,
                 more: 0,
+                met: false,
                 began: Some(now),
                 since: now,
             }),
@@ -36,14 +40,24 @@ impl Pager {
         let memory = self.sessions.get(&session);
         let priority = memory.map_or(4, |memory| memory.swap.priority);
         match self.swap.wants.iter_mut().find(|it| it.session == session) {
-            Some(want) => want.more = more,
+            Some(want) => (want.more, want.met) = (more, false),
             None => self.swap.wants.push(Want {
                 session,
                 priority,
                 more,
+                met: false,
                 began: None,
                 since: Nanos::MAX,
             }),
+        }
+    }
+
+    /// The slice of a session that is there was admitted, and wants no more: it need not have been
+    /// told, for after a move that failed it asks by itself.
+    pub(super) fn has_more(&mut self, session: SessionId) {
+        let mut wants = self.swap.wants.iter_mut();
+        if let Some(want) = wants.find(|want| want.session == session) {
+            want.met = true;
         }
     }
 
@@ -138,11 +152,13 @@ impl Pager {
         wants.sort_by_key(|want| (want.priority, want.since, want.session));
         wants.retain_mut(|want| {
             let began = *want.began.get_or_insert(now);
-            let waits = !self.has_wanted(want);
+            let waits = !want.met && !self.has_wanted(want);
             if !waits {
                 let session = want.session;
                 self.count_wait(session, now.saturating_sub(began));
-                actions.push(SwapAction::Returned { session });
+                if !want.met {
+                    actions.push(SwapAction::Returned { session });
+                }
             }
             waits
         });
