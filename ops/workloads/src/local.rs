@@ -41,7 +41,7 @@ pub enum LocalError {
     #[error("the device gave no whole answer to op {0}")]
     NoAnswer(u64),
     /// An op does not fit into a batch.
-    #[error("op cannot be packed")]
+    #[error("op cannot be packed: {0}")]
     Op(#[from] bus_schemas::OpError),
 }
 

@@ -6,12 +6,12 @@ use crate::Gpu;
 #[derive(Debug, thiserror::Error)]
 pub enum Error<E: std::error::Error + Send + Sync + 'static> {
     /// The device refused an op or is gone.
-    #[error("{workload}: the device failed")]
+    #[error("{workload}: {error}")]
     Device {
         /// Whose request it was.
         workload: &'static str,
         /// What the device said.
-        source: E,
+        error: E,
     },
     /// [`Workload::prepare`] was not called, or failed.
     #[error("{0} was not prepared on a device")]
@@ -21,7 +21,7 @@ pub enum Error<E: std::error::Error + Send + Sync + 'static> {
 impl<E: std::error::Error + Send + Sync + 'static> Error<E> {
     /// What a device says, as the error of this workload's request.
     pub(crate) fn of(workload: &'static str) -> impl Fn(E) -> Self + Copy {
-        move |source| Self::Device { workload, source }
+        move |error| Self::Device { workload, error }
     }
 }
 

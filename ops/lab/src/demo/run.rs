@@ -63,7 +63,7 @@ fn prepared(client: &Client, args: &DemoTenantArgs) -> Result<(BoxedWorkload, Vi
         let mut device = VirtualDevice::new(session);
         let ready = match workload.prepare(&mut device) {
             Ok(()) => device.sync(),
-            Err(workloads::Error::Device { source, .. }) => Err(source),
+            Err(workloads::Error::Device { error, .. }) => Err(error),
             Err(error) => bail!("preparing: {error}"),
         };
         match ready {

@@ -6,7 +6,7 @@ use crate::{FunctionId, Gpu, ModuleId, Params, kernels::Image};
 #[derive(Debug, thiserror::Error)]
 pub enum CheckFailure<E: std::error::Error + Send + Sync + 'static> {
     /// The device refused an op or is gone.
-    #[error("the device failed")]
+    #[error("the device failed: {0}")]
     Device(#[from] E),
     /// A result is not what the reference says.
     #[error("wrong result: {0}")]
