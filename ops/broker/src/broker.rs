@@ -35,7 +35,7 @@ impl Broker {
         let _lock = files::lock(&paths.lock())?;
         refuse_others(config, &paths)?;
         let mut credentials = prepare_credentials(config, &paths)?;
-        let users = render_accounts(&credentials, config.servers)?;
+        let users = render_accounts(&credentials, config.servers > 1)?;
         files::write_private(&paths.users(), &users)?;
         let starts = prepare_servers(config, &paths, &server)?;
         let servers = Server::start_all(starts)?;
@@ -207,7 +207,9 @@ impl Broker {
         let mut after = before.clone();
         change(&mut after)?;
         if after != before {
-            let users = render_accounts(&after, self.paths.found().len())?;
+            // Servers that an older build started have no limit.
+            let limited = self.paths.account().is_file();
+            let users = render_accounts(&after, limited)?;
             files::write_private(&self.paths.users(), &users)?;
             after.save(&self.paths.credentials())?;
             if self.servers.iter().any(Server::is_running) {

@@ -61,14 +61,14 @@ impl Permissions {
 /// Beside the users' file, which includes it where there are several servers.
 pub(crate) const ACCOUNT_FILE: &str = "account.conf";
 
-/// The accounts block: one account for cluster and tenants, one for the system user if any. Several
-/// servers have a limit for what they promise together, in a file of its own.
-pub(crate) fn render_accounts(credentials: &Credentials, servers: usize) -> Result<String> {
+/// The accounts block: one account for cluster and tenants, one for the system user if any. A limit
+/// for what several servers promise together is in a file of its own.
+pub(crate) fn render_accounts(credentials: &Credentials, limited: bool) -> Result<String> {
     let subjects = credentials.subjects()?;
     let mut text = String::from("# Written by warploom; edits are lost.\naccounts {\n");
-    let jetstream = match servers {
-        1 => "jetstream: enabled".to_owned(),
-        _ => format!("jetstream {{ include {} }}", quote(ACCOUNT_FILE)),
+    let jetstream = match limited {
+        false => "jetstream: enabled".to_owned(),
+        true => format!("jetstream {{ include {} }}", quote(ACCOUNT_FILE)),
     };
     let _ = writeln!(text, "  {ACCOUNT} {{\n    {jetstream}\n    users: [");
     let mut user = |user: &str, password: &str, permissions: Permissions| {
