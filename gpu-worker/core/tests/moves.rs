@@ -190,6 +190,11 @@ impl World {
             session.waits_since.get_or_insert(self.now);
             return;
         }
+        // A slice that goes on by itself waits no longer.
+        let waited = session
+            .waits_since
+            .take()
+            .map_or(0, |since| self.now - since);
         if answer.refused.is_none() {
             // What it shares it goes on sharing.
             session.held += bytes;
@@ -210,6 +215,7 @@ impl World {
             used,
         };
         self.resources.completed(self.now, [slice]);
+        self.count(slot, |events| events.waited_ns += waited);
     }
 
     fn share(&mut self, slot: u64, quarters: u64) {
