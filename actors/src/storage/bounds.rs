@@ -2,9 +2,9 @@
 
 use async_nats::jetstream::stream::{self, DiscardPolicy, StorageType};
 
-use super::refusals::text;
+use super::refusals::{lacks_room, text};
 use super::room::{fewer, signed};
-use super::store::Storage;
+use super::store::{COPIES, Storage};
 use super::table::{Row, Stored};
 
 impl Storage {
@@ -49,6 +49,11 @@ impl Storage {
             let has = u64::try_from(config.max_bytes).unwrap_or(u64::MAX);
             let bounded = has != u64::MAX && config.max_bytes != 0;
             let wanted = signed(bytes);
+            // The server that has the only copy is not asked whether it has room for more.
+            let few = self.is_clustered() && config.num_replicas < COPIES;
+            if few && bounded && bytes > has && config.discard == DiscardPolicy::New {
+                return Ok(config);
+            }
             if config.max_bytes == wanted && config.discard == DiscardPolicy::New {
                 return Ok(config);
             }
@@ -78,6 +83,7 @@ impl Storage {
     ) -> Result<(), String> {
         let (has, wanted) = (config.num_replicas, self.copies(Some(config.num_replicas)));
         let (_, least) = self.bytes(stored);
+        let mut made_room = false;
         while config.num_replicas != wanted {
             let mut next = config.clone();
             next.num_replicas = wanted;
@@ -86,8 +92,13 @@ impl Storage {
             };
             let why = format!("{has} of {wanted} copies: {why}", why = text(&error));
             let bytes = u64::try_from(config.max_bytes).unwrap_or(u64::MAX);
+            let may_make_room = wanted > has && !made_room && lacks_room(&error);
             match fewer(stored, bytes, least.max(held), error.into()) {
                 Ok(bytes) if wanted > has => config.max_bytes = signed(bytes),
+                Err(_) if may_make_room => {
+                    self.make_room().await;
+                    made_room = true;
+                }
                 _ => return Err(why),
             }
         }

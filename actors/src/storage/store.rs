@@ -14,7 +14,7 @@ use super::table::{RECORD_BYTES, Row, Stored};
 
 /// Copies on as many servers, where there are several and the cluster is not set to anything else:
 /// any one of them may be lost.
-const COPIES: usize = 3;
+pub(super) const COPIES: usize = 3;
 
 /// The settings, which say how many copies there are to be, were not read yet.
 const UNREAD: usize = usize::MAX;
