@@ -90,7 +90,7 @@ impl Pager {
         tenant.add(before, after);
         self.all.add(before, after);
         self.uncounted = self.uncounted - uncounted_before + memory.uncounted;
-        self.has_more(session);
+        self.slice_admitted(session);
         self.check_admitted(session, (before, after), quota);
         refused.map_or(MemoryDecision::Fits, |(op, failure)| {
             MemoryDecision::Refused(op, failure)

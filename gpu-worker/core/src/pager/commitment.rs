@@ -30,7 +30,7 @@ struct Recall {
     at: Nanos,
     /// When it was sent last, while it is not answered.
     unanswered: Option<Nanos>,
-    /// Ops that freed memory were admitted since it was sent: its answer may not know of them.
+    /// Set once ops that free memory are admitted after it was sent: its answer may precede them.
     freed: bool,
 }
 
@@ -86,7 +86,7 @@ impl Commitment {
         }
     }
 
-    /// Ops that freed memory are admitted.
+    /// Notes that ops that free memory are admitted.
     pub(super) fn freed(&mut self) {
         self.recall.freed = true;
     }

@@ -52,11 +52,11 @@ impl Pager {
         }
     }
 
-    /// The slice of a session that is there was admitted, and wants no more: it need not have been
-    /// told, for after a move that failed it asks by itself.
-    pub(super) fn has_more(&mut self, session: SessionId) {
+    /// Ends the want of a slice that was admitted. After a move that failed the slice asks again before
+    /// it is told that there is room.
+    pub(super) fn slice_admitted(&mut self, session: SessionId) {
         let mut wants = self.swap.wants.iter_mut();
-        if let Some(want) = wants.find(|want| want.session == session) {
+        if let Some(want) = wants.find(|want| want.session == session && want.more > 0) {
             want.met = true;
         }
     }

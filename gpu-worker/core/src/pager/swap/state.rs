@@ -51,7 +51,7 @@ pub(in crate::pager) struct Want {
     pub(in crate::pager) priority: u8,
     /// Bytes that a slice of a session that is there wants beside what is there; 0 for its return.
     pub(in crate::pager) more: u64,
-    /// Its slice was admitted meanwhile: no answer is due, and no room to be kept.
+    /// Set once its slice is admitted: the slice waits for no answer, and no room is kept for it.
     pub(in crate::pager) met: bool,
     /// When it began to want that, once that was noticed.
     pub(in crate::pager) began: Option<Nanos>,
