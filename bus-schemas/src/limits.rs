@@ -8,9 +8,9 @@ pub const ADDRESS_LAST: u64 = 0x5000_0000_0000;
 pub const WINDOW_MIN_BYTES: u64 = 2 << 30;
 /// What room for imported memory begins at a multiple of, bytes.
 pub const IPC_ALIGN: u64 = 2 << 20;
-/// What allocations that are moved and mapped begin at a multiple of, and have a multiple of, bytes.
+/// Unit of the addresses and sizes of allocations that are moved or mapped, bytes.
 pub const MAP_ALIGN: u64 = 2 << 20;
-/// Allocations that one session maps at a time, by [`crate::Op::Map`].
+/// Maps that one session has at a time, made by [`crate::Op::Map`].
 pub const MAPS: usize = 1_024;
 /// Allocations that one session exports at a time, and those that it imports.
 pub const EXPORTS: usize = 4_096;

@@ -74,7 +74,7 @@ pub struct DeviceProperties {
     /// takes plain launches alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub launch_attributes: bool,
-    /// It takes [`crate::Op::Move`] and [`crate::Op::Map`]. A worker of a build before knows neither.
+    /// Takes [`crate::Op::Move`] and [`crate::Op::Map`]. Older workers know neither.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub maps_memory: bool,
     /// Shared memory of a multiprocessor, bytes.

@@ -123,26 +123,27 @@ pub enum Op {
         /// The session's module slot.
         slot: u32,
     },
-    /// Gives an allocation, with its bytes and its charge, other addresses. Both are multiples of
-    /// [`crate::limits::MAP_ALIGN`]. Nobody else uses it, and it is mapped nowhere.
+    /// Moves an allocation, with its bytes and its charge, to another address. No other session uses
+    /// the allocation, and it is mapped nowhere. All numbers are multiples of
+    /// [`crate::limits::MAP_ALIGN`].
     Move {
-        /// Where it begins from now on.
+        /// Its new first address.
         to: u64,
-        /// Where it began.
-        from: u64,
-        /// Its bytes, a multiple of [`crate::limits::MAP_ALIGN`].
-        bytes: u64,
-        /// The addresses before reach it still, as by [`Op::Map`].
-        keep: bool,
-    },
-    /// Has an allocation be reached at other addresses as well, until [`Op::Free`] of these or of itself. That
-    /// takes no memory. All are multiples of [`crate::limits::MAP_ALIGN`].
-    Map {
-        /// Where it is reached.
-        to: u64,
-        /// Where it begins.
+        /// Its old first address.
         from: u64,
         /// Its bytes.
+        bytes: u64,
+        /// Leaves a map at the old address, as [`Op::Map`] makes one.
+        keep: bool,
+    },
+    /// Maps an allocation at a second address, until [`Op::Free`] of that address or of the allocation.
+    /// A map takes no memory. All numbers are multiples of [`crate::limits::MAP_ALIGN`].
+    Map {
+        /// First address of the map.
+        to: u64,
+        /// First address of the allocation.
+        from: u64,
+        /// Bytes of the allocation.
         bytes: u64,
     },
 }
@@ -165,8 +166,8 @@ impl Op {
         self.has_result()
     }
 
-    /// Whether what it moves or maps begins at whole units of [`limits::MAP_ALIGN`] and is made of them. Ops of
-    /// other kinds are.
+    /// Tells whether the numbers of a move or a map are multiples of [`limits::MAP_ALIGN`]; true for ops of
+    /// other kinds.
     #[must_use]
     pub fn is_of_whole_units(&self) -> bool {
         match *self {

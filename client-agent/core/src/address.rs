@@ -163,8 +163,8 @@ impl Addresses {
         Ok(())
     }
 
-    /// Gives what [`Addresses::map`] made at `from` other addresses, in a reserved range; with `keep` it is reached
-    /// at those before as well, where it is held no more. Gives its bytes.
+    /// Moves an allocation that [`Addresses::map`] made at `from` to `to`, in a reserved range; `keep` leaves a
+    /// map at `from`. Returns its bytes.
     ///
     /// # Errors
     /// [`Code::BadAddress`] where none begins there that is held, or `to` is not reserved and free.
@@ -180,8 +180,8 @@ impl Addresses {
         Ok(bytes)
     }
 
-    /// Has what [`Addresses::map`] made at `from` be reached at `to` as well, in a reserved range: it is not held
-    /// there. Gives its bytes; [`Addresses::unmap`] ends that.
+    /// Maps an allocation that [`Addresses::map`] made at `from` at `to` as well, in a reserved range, until
+    /// [`Addresses::unmap`] of `to`. Returns its bytes.
     ///
     /// # Errors
     /// As [`Addresses::relocate`].
@@ -191,7 +191,7 @@ impl Addresses {
         Ok(bytes)
     }
 
-    /// The bytes of what [`Addresses::map`] made at an address, and holds there.
+    /// Bytes of the allocation that [`Addresses::map`] made at an address.
     fn mapped(&self, address: u64) -> Result<u64, Failure> {
         let own = self.is_mapped(address) && !self.imported.contains(&address);
         let found = self.live.get(&address).filter(|_| own);

@@ -109,7 +109,7 @@ pub(crate) fn release(handle: Handle<Physical>) -> Result {
     Ok(())
 }
 
-/// Nobody refers to a piece any more, nor is it mapped: its own memory is freed.
+/// Frees the memory of a piece that no handle refers to and that is mapped nowhere.
 pub(crate) fn end(handle: Handle<Physical>, piece: &Physical) -> Result {
     handle.remove()?;
     let mut state = lock(&piece.state);

@@ -77,8 +77,8 @@ struct Seen {
     silence: Silence,
 }
 
-/// How long no look has ended, in time that the process which asks for them ran: one that was stopped
-/// takes no disk for silent.
+/// Time without a finished look, counted only while the asking process runs: a process that was
+/// stopped takes no disk for silent.
 #[derive(Debug)]
 struct Silence {
     number: u64,
@@ -95,7 +95,7 @@ impl Silence {
         }
     }
 
-    /// Takes in that look `number` was the last at `now`; how long it has been.
+    /// Notes that look `number` is the last one at `now`. Returns how long it has been the last.
     fn asked(&mut self, number: u64, now: Instant) -> Duration {
         let step = now.saturating_duration_since(self.asked).min(LOOK);
         self.asked = now;
@@ -139,8 +139,8 @@ impl StoreWatch {
         self.pid
     }
 
-    /// What the last look found. To be asked more than once a second: of a longer pause a second
-    /// counts as silence of the disk.
+    /// Result of the last look. Call it more than once a second: a longer pause between two calls
+    /// counts as one second of silence.
     #[must_use]
     pub fn look(&self) -> StoreLook {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

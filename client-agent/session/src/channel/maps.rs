@@ -17,8 +17,8 @@ impl SessionChannel {
         properties.is_some_and(|it| it.maps_memory)
     }
 
-    /// Gives what [`SessionChannel::map`] made at `from` other addresses, with its bytes; with `keep` it is
-    /// reached at those before as well, until [`SessionChannel::unmap`] of them.
+    /// Moves an allocation that [`SessionChannel::map`] made at `from`, with its bytes, to `to`; `keep` leaves a
+    /// map at `from`, until [`SessionChannel::unmap`] of it.
     ///
     /// # Errors
     /// [`ClientError::Refused`] where nothing is mapped there, or `to` is not reserved and free; else as
@@ -39,8 +39,8 @@ impl SessionChannel {
         self.append_to(&mut inner, &op)
     }
 
-    /// Has what [`SessionChannel::map`] made at `from` be reached at `to` as well, until
-    /// [`SessionChannel::unmap`] of it.
+    /// Maps an allocation that [`SessionChannel::map`] made at `from` at `to` as well, until
+    /// [`SessionChannel::unmap`] of `to`.
     ///
     /// # Errors
     /// As [`SessionChannel::relocate`].

@@ -8,7 +8,7 @@ use crate::error::MemoryError;
 use bus_schemas::{Code, Failure, limits};
 
 impl Session {
-    /// Gives an allocation other addresses; with `keep` those before reach it still.
+    /// Moves an allocation to another address; `keep` leaves a map at the old one.
     pub(super) fn relocate(
         &mut self,
         run: &Run<'_>,
@@ -40,7 +40,7 @@ impl Session {
         Ok(Step::Done)
     }
 
-    /// Has an allocation be reached at other addresses as well.
+    /// Maps an allocation at a second address.
     pub(super) fn map_memory(
         &mut self,
         run: &Run<'_>,

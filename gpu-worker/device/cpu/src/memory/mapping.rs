@@ -1,7 +1,7 @@
-//! Allocations of a session that it reaches at further addresses, and those that get other addresses.
+//! Maps and moves of a session's allocations.
 //!
-//! What is mapped is the allocation's pages of the device's physical memory, mapped a second time, as what is
-//! imported is another's. Its own pages are none, so it moves nowhere when its session leaves the device.
+//! A map shows the allocation's pages of the device's physical memory a second time, as an import shows another
+//! session's. It has no pages of its own, so it stays where it is when its session leaves the device.
 
 use super::{Live, Memory, PAGE};
 use crate::error::MemoryError;
@@ -74,7 +74,7 @@ impl Memory {
         for run in runs {
             let (at, bytes) = (self.base + run.start, run.end - run.start);
             let there = self.host(at, bytes)?;
-            // SAFETY: `host` checked the range, and nobody writes to it: the other place is apart from it.
+            // SAFETY: `host` checked the range, and nothing writes to it: the other place is apart from it.
             let there = unsafe { std::slice::from_raw_parts(there, bytes as usize) };
             let written = self
                 .physical
@@ -131,8 +131,8 @@ impl Memory {
 
     /// Maps pages of the physical memory on free ones of the window, or its own there again.
     fn show_pages(&mut self, at: u64, (start, bytes): (u64, u64)) -> bool {
-        // SAFETY: within the window, which is this value's own; `&mut self` says that nobody looks, and what this
-        // session had there is nobody's: the pages were freed.
+        // SAFETY: within the window, which is this value's own; `&mut self` excludes readers, and the pages that
+        // this session had there were freed.
         let mapped = unsafe {
             let at = self.host.add((at - self.base) as usize);
             self.physical.map(Some(at), (start, bytes))

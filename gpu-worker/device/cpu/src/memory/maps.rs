@@ -1,8 +1,8 @@
-//! The table of what a session reaches at further addresses.
+//! The table of a session's maps.
 
 use std::collections::BTreeMap;
 
-/// What is mapped where.
+/// Maps of a session's allocations.
 #[derive(Debug, Default)]
 pub(super) struct Maps {
     /// By the first address: where it ends, and where the allocation begins. Pages of which the host has not
@@ -25,13 +25,13 @@ impl Maps {
         before.is_some_and(|(_, (until, _))| *until > addr)
     }
 
-    /// An allocation of so many bytes is mapped at `to`.
+    /// Adds a map at `to` of the allocation of `bytes` bytes at `from`.
     pub(super) fn add(&mut self, (to, from): (u64, u64), bytes: u64) {
         self.places.insert(to, (to + bytes, Some(from)));
         self.homes.entry(from).or_insert((from + bytes, 0)).1 += 1;
     }
 
-    /// Nothing is mapped there any more, unless the host `keeps` it.
+    /// Removes the map at `to`; where the host `keeps` its pages, their addresses stay taken.
     pub(super) fn remove(&mut self, to: u64, keeps: bool) {
         let Some((_, from)) = self.places.get_mut(&to) else {
             return;
