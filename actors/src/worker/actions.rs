@@ -13,7 +13,7 @@ use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, BeatAction, Event, OpenAction, StartAction};
 
 use super::actor::{GpuWorker, Incoming};
-use super::device_command::Command;
+use super::device_command::{Command, Owner};
 use super::pager::PagerMessage;
 use super::session_buffers::{KeptResult, SessionBuffers, Staging, StartedSlice};
 use super::stager::Job;
@@ -195,7 +195,10 @@ impl GpuWorker {
     fn on_open(&mut self, open: OpenAction) {
         self.hold(open.session, &open.tenant);
         self.spans.opened(open.session, &open.tenant);
-        let domain = self.sharing.of(&open.tenant);
+        let owner = Owner {
+            tenant: self.sharing.number(&open.tenant),
+            domain: self.sharing.of(&open.tenant),
+        };
         self.pager.do_send(PagerMessage::Open {
             session: open.session,
             tenant: open.tenant,
@@ -203,7 +206,7 @@ impl GpuWorker {
             priority: open.priority,
         });
         self.device
-            .command(Command::Open(open.session, open.window, domain));
+            .command(Command::Open(open.session, open.window, owner));
     }
 
     /// All of a transfer is here.

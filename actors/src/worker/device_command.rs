@@ -3,12 +3,18 @@
 use std::sync::Arc;
 
 use bus_schemas::{Failure, ModuleHash, SessionId, Tenant, Window};
-use device::{SharingDomain, Slice};
+use device::{SharingDomain, Slice, TenantNumber};
 use gpu_worker_core::exports::DeviceAction;
+
+/// Whose a session is, as far as the device divides things.
+pub(super) struct Owner {
+    pub(super) tenant: TenantNumber,
+    pub(super) domain: Option<SharingDomain>,
+}
 
 /// What the device is to do.
 pub(super) enum Command {
-    Open(SessionId, Window, Option<SharingDomain>),
+    Open(SessionId, Window, Owner),
     /// Ends what the session has under way: see [`Device::stop`].
     Stop(SessionId, Failure),
     Close(SessionId),

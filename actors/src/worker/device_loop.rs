@@ -188,10 +188,11 @@ impl<'a> DeviceLoop<'a> {
 
     fn execute(&mut self, command: Command) {
         match command {
-            Command::Open(session, window, domain) => {
-                let failure = self.device.open(session, window, domain).err();
-                if failure.is_some() {
-                    self.broken.insert(session);
+            Command::Open(session, window, owner) => {
+                let failure = self.device.open(session, window, owner.domain).err();
+                match failure {
+                    Some(_) => drop(self.broken.insert(session)),
+                    None => self.device.belongs(session, owner.tenant),
                 }
                 self.events.push(DeviceEvent::Opened(session, failure));
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use bus_schemas::Tenant;
-use device::SharingDomain;
+use device::{SharingDomain, TenantNumber};
 use gpu_worker_core::content::Pool;
 
 /// With whom sessions share what they hold alike.
@@ -37,7 +37,7 @@ impl FromStr for Share {
 pub(super) struct SharingDomains {
     share: Share,
     /// Tenants that have had a session here.
-    tenants: BTreeMap<Tenant, SharingDomain>,
+    tenants: BTreeMap<Tenant, TenantNumber>,
 }
 
 impl SharingDomains {
@@ -48,15 +48,18 @@ impl SharingDomains {
         }
     }
 
+    /// The number of a tenant, from one on.
+    pub(super) fn number(&mut self, tenant: &Tenant) -> TenantNumber {
+        let next = TenantNumber(self.tenants.len() as u64 + 1);
+        *self.tenants.entry(tenant.clone()).or_insert(next)
+    }
+
     /// The domain of a tenant's sessions, if they share at all.
     pub(super) fn of(&mut self, tenant: &Tenant) -> Option<SharingDomain> {
         match self.share {
             Share::All => Some(SharingDomain(0)),
             Share::Off => None,
-            Share::Tenant => {
-                let next = SharingDomain(self.tenants.len() as u64 + 1);
-                Some(*self.tenants.entry(tenant.clone()).or_insert(next))
-            }
+            Share::Tenant => Some(SharingDomain(self.number(tenant).0)),
         }
     }
 }

@@ -11,6 +11,7 @@ mod feed;
 mod interrupt;
 mod sharing_domain;
 mod slice;
+mod tenant_number;
 mod watch;
 
 use std::sync::{Arc, Mutex};
@@ -27,6 +28,7 @@ pub use feed::{Feed, Gate};
 pub use interrupt::Interrupt;
 pub use sharing_domain::SharingDomain;
 pub use slice::{OpSpan, Slice};
+pub use tenant_number::TenantNumber;
 pub use watch::{Halt, Unwatched, Watch};
 
 /// The description of a device.
@@ -246,6 +248,12 @@ pub trait Device: Send {
         window: Window,
         domain: Option<SharingDomain>,
     ) -> Result<(), Failure>;
+
+    /// Says which tenant's an open session is, once. A device gives one tenant at most half of what the others
+    /// leave of a thing that it has few of; sessions of no tenant count as one.
+    fn belongs(&mut self, session: SessionId, tenant: TenantNumber) {
+        let _ = (session, tenant);
+    }
 
     /// Ends a session: drops what it has not started, frees its memory and module instances.
     /// A session that is not open is no error.

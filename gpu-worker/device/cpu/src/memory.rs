@@ -24,9 +24,11 @@ mod moves;
 mod page;
 mod pages;
 mod physical;
+pub(crate) mod remapped;
 
 use crate::engine::runtime::Heap;
 use crate::error::MemoryError;
+use device::TenantNumber;
 pub(crate) use imports::ExportedPages;
 pub(crate) use page::PAGE;
 pub(crate) use physical::PhysicalMemory;
@@ -55,6 +57,8 @@ pub struct Memory {
     capacity: u64,
     used: u64,
     physical: Arc<PhysicalMemory>,
+    /// Whose it is, if that was said.
+    tenant: Option<TenantNumber>,
     /// Where its range of the physical memory begins.
     start: u64,
     host: NonNull<u8>,
@@ -112,6 +116,7 @@ impl Memory {
             capacity,
             used: 0,
             physical,
+            tenant: None,
             start,
             host,
             live: Vec::new(),
@@ -411,6 +416,17 @@ impl Memory {
         Ok(())
     }
 
+    /// It is this tenant's. It has no maps yet.
+    pub(crate) fn belongs(&mut self, tenant: TenantNumber) {
+        debug_assert_eq!(self.maps(), 0, "its maps are counted already");
+        self.tenant = Some(tenant);
+    }
+
+    /// Whose it is, if that was said.
+    pub(crate) fn tenant(&self) -> Option<TenantNumber> {
+        self.tenant
+    }
+
     /// Live allocations of the client, module variables left out: address and bytes.
     pub fn allocations(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let limit = self.internal_base();
@@ -424,6 +440,6 @@ impl Drop for Memory {
         // SAFETY: the window is this value's own and nothing refers to it any more.
         unsafe { libc::munmap(self.host.as_ptr().cast(), self.size as usize) };
         self.physical.give(self.start);
-        self.physical.end_maps(self.maps());
+        self.physical.remapped().end(self.tenant, self.maps());
     }
 }

@@ -8,7 +8,7 @@ use super::failure::memory_failure;
 use super::session::Session;
 use super::sharing::Shares as _;
 use crate::error::MemoryError;
-use crate::shared::mappings;
+use crate::memory::remapped;
 use bus_schemas::{Code, ExportPlace, Failure, SessionId};
 use device::ExportMemory;
 use std::cell::RefCell;
@@ -75,15 +75,17 @@ impl ExportMemory for CpuDevice {
 
     fn import(&mut self, session: SessionId, address: u64, export: u64) -> Result<(), Failure> {
         let pages = self.exports.get_mut().pages(export).ok_or_else(gone)?;
-        // Each may split a mapping of the process's in three, and all else in it needs some too.
-        if self.exports.get_mut().imports() as u64 >= mappings() / 8 {
-            let why =
-                "the worker's process has no more mappings for imported memory (vm.max_map_count)";
+        let tenant = self.here(session)?.memory.tenant();
+        let (own, others) = self.exports.get_mut().imports(tenant);
+        if !remapped::has_room(own, others, remapped::most()) {
+            let why = "the worker's process has no more mappings for memory that this tenant's sessions import \
+                       (vm.max_map_count)";
             return Err(Failure::new(Code::OutOfMemory, why));
         }
         let imported = self.here(session)?.memory.import(address, pages);
         imported.map_err(memory_failure)?;
-        self.exports.get_mut().imported(export, (session, address));
+        let exports = self.exports.get_mut();
+        exports.imported(export, (session, address), tenant);
         Ok(())
     }
 

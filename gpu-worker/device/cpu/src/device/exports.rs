@@ -2,6 +2,7 @@
 
 use crate::memory::ExportedPages;
 use bus_schemas::SessionId;
+use device::TenantNumber;
 use std::collections::BTreeMap;
 
 /// What the sessions of a device have exported.
@@ -17,12 +18,17 @@ struct Exported {
     session: SessionId,
     address: u64,
     pages: ExportedPages,
-    /// Who has it, and where.
-    importers: Vec<Importer>,
+    imports: Vec<Import>,
 }
 
 /// A session that has imported something, and where.
 pub(super) type Importer = (SessionId, u64);
+
+#[derive(Debug)]
+struct Import {
+    importer: Importer,
+    tenant: Option<TenantNumber>,
+}
 
 impl Exports {
     /// A session exports the allocation that begins at `address`.
@@ -37,7 +43,7 @@ impl Exports {
             session,
             address,
             pages,
-            importers: Vec::new(),
+            imports: Vec::new(),
         };
         self.exported.insert(export, exported);
     }
@@ -47,22 +53,29 @@ impl Exports {
         self.exported.get(&export).map(|exported| exported.pages)
     }
 
-    /// How many imports there are of all sessions.
-    pub(super) fn imports(&self) -> usize {
-        self.exported.values().map(|it| it.importers.len()).sum()
+    /// How many imports there are of a tenant's sessions, and of all others.
+    pub(super) fn imports(&self, tenant: Option<TenantNumber>) -> (usize, usize) {
+        let all = || self.exported.values().flat_map(|it| &it.imports);
+        let own = all().filter(|it| it.tenant == tenant).count();
+        (own, all().count() - own)
     }
 
-    /// It was imported.
-    pub(super) fn imported(&mut self, export: u64, importer: Importer) {
+    /// It was imported by a session of this tenant's.
+    pub(super) fn imported(
+        &mut self,
+        export: u64,
+        importer: Importer,
+        tenant: Option<TenantNumber>,
+    ) {
         if let Some(exported) = self.exported.get_mut(&export) {
-            exported.importers.push(importer);
+            exported.imports.push(Import { importer, tenant });
         }
     }
 
     /// What was imported is not used any more.
     pub(super) fn dropped(&mut self, importer: Importer) {
         for exported in self.exported.values_mut() {
-            exported.importers.retain(|it| *it != importer);
+            exported.imports.retain(|it| it.importer != importer);
         }
     }
 
@@ -75,7 +88,7 @@ impl Exports {
     /// A session is about to be closed, likewise.
     pub(super) fn closed(&mut self, session: SessionId) -> Vec<Importer> {
         for exported in self.exported.values_mut() {
-            exported.importers.retain(|(id, _)| *id != session);
+            exported.imports.retain(|it| it.importer.0 != session);
         }
         self.end(|it| it.session == session)
     }
@@ -84,7 +97,7 @@ impl Exports {
         let ended = self.exported.extract_if(.., |_, exported| which(exported));
         let mut importers = Vec::new();
         for (export, exported) in ended {
-            importers.extend(exported.importers);
+            importers.extend(exported.imports.iter().map(|it| it.importer));
             self.gone.push(export);
         }
         importers

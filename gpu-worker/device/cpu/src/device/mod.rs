@@ -28,7 +28,7 @@ use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
 use device::{
     Compiler, Completion, Device, DeviceInfo, ExportMemory, Feed, HostKeeper, Interrupt, Keeper,
-    Moved, PreparedModule, Recharged, SharingDomain, Slice, SwapUse, Unwatched,
+    Moved, PreparedModule, Recharged, SharingDomain, Slice, SwapUse, TenantNumber, Unwatched,
 };
 use device_swap::Away;
 use exports::Exports;
@@ -259,6 +259,12 @@ impl Device for CpuDevice {
         }
         self.sessions.insert(session, RefCell::new(opened));
         Ok(())
+    }
+
+    fn belongs(&mut self, session: SessionId, tenant: TenantNumber) {
+        if let Some(opened) = self.sessions.get_mut(&session) {
+            opened.get_mut().memory.belongs(tenant);
+        }
     }
 
     fn close(&mut self, session: SessionId) {

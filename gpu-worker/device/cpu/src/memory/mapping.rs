@@ -3,9 +3,8 @@
 //! A map shows the allocation's pages of the device's physical memory a second time, as an import shows another
 //! session's. It has no pages of its own, so it stays where it is when its session leaves the device.
 
-use super::{Live, Memory, PAGE};
+use super::{Live, Memory, PAGE, remapped};
 use crate::error::MemoryError;
-use crate::shared::mappings;
 
 impl Memory {
     /// The bytes of what is mapped at an address, if something is.
@@ -111,11 +110,15 @@ impl Memory {
         if self.shows(from, from + len) {
             return Err(MemoryError::Occupied { addr: from, len });
         }
-        if !self.physical.begin_map(mappings() / 8) {
+        if !self
+            .physical
+            .remapped()
+            .begin(self.tenant, remapped::most())
+        {
             return Err(MemoryError::OutOfMemory(len));
         }
         if !self.show_pages(to, (self.start + (from - self.base), len)) {
-            self.physical.end_maps(1);
+            self.physical.remapped().end(self.tenant, 1);
             return Err(MemoryError::OutOfMemory(len));
         }
         self.maps.add((to, from), len);
@@ -151,7 +154,7 @@ impl Memory {
         let own = self.show_pages(addr, (self.start + (addr - self.base), len));
         // Else the pages stay, and nothing is ever allocated on them.
         self.maps.remove(addr, !own);
-        self.physical.end_maps(usize::from(own));
+        self.physical.remapped().end(self.tenant, usize::from(own));
         true
     }
 

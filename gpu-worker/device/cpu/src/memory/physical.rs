@@ -11,10 +11,10 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::page::PAGE;
+use super::remapped::Remapped;
 
 /// The file, and who has which range of it.
 #[derive(Debug)]
@@ -22,8 +22,7 @@ pub(crate) struct PhysicalMemory {
     file: File,
     /// The ranges that are taken: the end of each, by where it begins.
     taken: Mutex<BTreeMap<u64, u64>>,
-    /// How often sessions have mapped ranges of theirs a second time.
-    maps: AtomicUsize,
+    remapped: Remapped,
 }
 
 impl PhysicalMemory {
@@ -42,7 +41,7 @@ impl PhysicalMemory {
         Ok(Self {
             file,
             taken: Mutex::default(),
-            maps: AtomicUsize::new(0),
+            remapped: Remapped::default(),
         })
     }
 
@@ -81,17 +80,9 @@ impl PhysicalMemory {
         // Where the host kept the pages, nobody is given the range again.
     }
 
-    /// Counts one more map of a session's; false where there are `most` already, for each may split a mapping of
-    /// the process's in three.
-    pub(super) fn begin_map(&self, most: u64) -> bool {
-        let more = |maps: usize| ((maps as u64) < most).then_some(maps + 1);
-        let order = Ordering::Relaxed;
-        self.maps.fetch_update(order, order, more).is_ok()
-    }
-
-    /// So many maps are there no more.
-    pub(super) fn end_maps(&self, maps: usize) {
-        self.maps.fetch_sub(maps, Ordering::Relaxed);
+    /// How often tenants have mapped ranges of theirs a second time.
+    pub(super) fn remapped(&self) -> &Remapped {
+        &self.remapped
     }
 
     /// Gives the pages of a range back to the host: they read as zeros. Gives whether it took them;
