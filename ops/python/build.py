@@ -42,7 +42,7 @@ def arguments():
 
 
 def build():
-    """Both binaries for the older glibc."""
+    """Both binaries for the older glibc: the product, without the laboratory."""
     tools = ROOT / "target/tools/zig"
     if not (tools / "bin/cargo-zigbuild").exists():
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes",
@@ -52,9 +52,9 @@ def build():
     environment = {**os.environ, "PYTHONPATH": str(tools),
                    "PATH": f"{tools / 'bin'}:{os.environ['PATH']}",
                    "CARGO_TARGET_DIR": str(ROOT / "target/manylinux")}
-    for package in ("warploom", "libcuda"):
+    for package in (["warploom", "--no-default-features"], ["libcuda"]):
         subprocess.run(["cargo", "zigbuild", "--release", "--locked", "--target",
-                        f"{target}.{GLIBC[0]}.{GLIBC[1]}", "-p", package],
+                        f"{target}.{GLIBC[0]}.{GLIBC[1]}", "--package", *package],
                        cwd=ROOT, env=environment, check=True)
     return ROOT / "target/manylinux" / target / "release"
 
