@@ -1,19 +1,21 @@
-//! A session as the peer has it: its ops, transfers, memory and answers.
+//! The peer's state of a session: its ops, transfers, memory and answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{Failure, Op, ResultKind};
 
-/// A session as the peer has it.
+/// The peer's state of a session.
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) ops: Vec<(Op, Vec<u8>)>,
     pub(super) done: u64,
     pub(super) queued: u64,
     pub(super) transfers: BTreeMap<u64, (Vec<u8>, Vec<bool>, bool)>,
-    /// Transfers of images that are here.
+    /// Transfers of images that have arrived.
     pub(super) images: BTreeSet<u64>,
-    /// By allocation.
+    /// Transfers that began with an offer.
+    pub(super) offered: BTreeSet<u64>,
+    /// The bytes of each allocation.
     pub(super) memory: BTreeMap<u64, Vec<u8>>,
     pub(super) results: BTreeMap<u64, (u64, ResultKind, Vec<u8>)>,
     pub(super) made: u64,
@@ -21,7 +23,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Runs an op on the memory: what it is answered with, if it is.
+    /// Runs an op on the memory, and returns its result if it has one.
     pub(super) fn apply(&mut self, op: &Op, payload: &[u8]) -> Option<(ResultKind, Vec<u8>)> {
         match *op {
             Op::Alloc { address, bytes } => {

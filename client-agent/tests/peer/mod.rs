@@ -13,7 +13,7 @@ use test_cluster::{RoleThread, TestCluster};
 use knobs::Knobs;
 use serving::Peer;
 
-/// A broker and the two behind it.
+/// A broker with the leader and the worker on it.
 pub(crate) struct Cluster {
     // Ends with its connection, before the broker.
     _peer: RoleThread<()>,

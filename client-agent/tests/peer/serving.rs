@@ -40,7 +40,7 @@ impl Peer {
         }
     }
 
-    /// Answers everything that clients say.
+    /// Answers all messages of clients.
     pub(super) async fn serve(&mut self, mut messages: async_nats::Subscriber) {
         while let Some(message) = messages.next().await {
             let subject = message.subject.as_str();
@@ -145,7 +145,7 @@ impl Peer {
                     self.result(tenant, session, number, op, kind, &bytes).await;
                 }
             }
-            // It says of no device that its worker answers.
+            // No device of this peer claims that its worker answers these.
             ToWorker::Memory | ToWorker::Offer | ToWorker::Ipc => {}
             ToWorker::Data => {
                 let chunk: DataChunk<'_> = decode(payload).expect("a chunk");
@@ -154,16 +154,21 @@ impl Peer {
                     let known = |image: &Vec<u8>| bus_schemas::ModuleHash::of(image) == hash;
                     self.images.iter().any(known)
                 });
+                if chunk.bytes.is_empty() && !held.transfers.contains_key(&chunk.transfer) {
+                    held.offered.insert(chunk.transfer);
+                }
                 let transfer = held
                     .transfers
                     .entry(chunk.transfer)
                     .or_insert_with(|| (vec![0; total], vec![false; total], false));
                 let start = chunk.offset as usize;
                 let end = start + chunk.bytes.len();
+                // On a busy machine an answer may be late: bytes are sent again then, and an offered image is sent.
+                let new = transfer.1[start..end].iter().filter(|have| !**have);
+                let bytes = new.count() as u64;
                 transfer.0[start..end].copy_from_slice(chunk.bytes);
                 transfer.1[start..end].fill(true);
-                if chunk.module().is_some() {
-                    let bytes = chunk.bytes.len() as u64;
+                if chunk.module().is_some() && !held.offered.contains(&chunk.transfer) {
                     self.knobs.image_bytes.fetch_add(bytes, Ordering::Relaxed);
                 }
                 transfer.2 |= known || transfer.1.iter().all(|have| *have);
@@ -266,7 +271,7 @@ impl Peer {
                 },
             })
             .collect();
-        // Said with every acknowledgement, to whoever listens.
+        // Reported with every acknowledgement, to all receivers.
         let images = held.images.iter();
         let (refused, ready): (Vec<u64>, Vec<u64>) = images.partition(|transfer| {
             let (image, ..) = &held.transfers[transfer];
