@@ -1,4 +1,5 @@
-//! The limits and copies of what is there already: it may have been made under other settings.
+//! The limits and copies of existing streams and buckets, which may have been created under other
+//! settings.
 
 use async_nats::jetstream::stream::{self, DiscardPolicy, StorageType};
 
@@ -8,11 +9,11 @@ use super::store::{COPIES, Storage};
 use super::table::{Row, Stored};
 
 impl Storage {
-    /// Makes what is not there, and gives what is there the limit and the copies it should have.
+    /// Creates missing streams and buckets, and gives existing ones their limit and their copies.
     ///
     /// # Errors
-    /// Why the first of them that failed cannot be made, limited or copied; the others are, all
-    /// the same.
+    /// The reason that the first one that failed cannot be created, limited or copied. The others
+    /// are handled all the same.
     pub async fn ensure(&self) -> Result<(), String> {
         let mut failed = None;
         for stored in Stored::ALL {
@@ -20,38 +21,57 @@ impl Storage {
                 failed.get_or_insert(format!("{}: {error}", self.name(stored)));
             }
         }
-        failed.map_or(Ok(()), Err)
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        for stored in Stored::ALL {
+            self.raise(stored).await?;
+        }
+        Ok(())
     }
 
-    /// [`Storage::ensure`] for one of them.
+    /// Gives a stream the bytes that it should have. All streams must have their copies before: a raised
+    /// stream takes the room of copies that are still to be made, and a server with more than its share
+    /// of single copies would promise more bytes than it may keep.
+    async fn raise(&self, stored: Stored) -> Result<(), String> {
+        let found = self.find_stream(stored).await;
+        let Ok(Some(stream)) = found else {
+            return Ok(());
+        };
+        let config = stream.cached_info().config.clone();
+        self.limit(stored, config, true).await.map(drop)
+    }
+
+    /// [`Storage::ensure`] for one stream or bucket, which gets no more bytes than it has.
     ///
     /// # Errors
-    /// Why it cannot be made, limited or copied.
+    /// The reason that it cannot be created, limited or copied.
     pub async fn ensure_one(&self, stored: Stored) -> Result<(), String> {
         let stream = match Row::of(stored).bucket {
             Some(_) => self.bucket(stored).await?.stream,
             None => self.stream(stored).await?,
         };
         let info = stream.cached_info();
-        let config = self.limit(stored, info.config.clone()).await?;
+        let config = self.limit(stored, info.config.clone(), false).await?;
         self.copy(stored, config, info.state.bytes).await
     }
 
-    /// Sets the limit of a stream that has another one. One that the broker had no room for keeps
-    /// what it got.
+    /// Sets the limit of a stream that has another one; a higher limit only if it is to be raised. A stream for which the broker had no room
+    /// keeps the limit that it got.
     async fn limit(
         &self,
         stored: Stored,
         mut config: stream::Config,
+        raise: bool,
     ) -> Result<stream::Config, String> {
         let (mut bytes, least) = self.bytes(stored);
         loop {
             let has = u64::try_from(config.max_bytes).unwrap_or(u64::MAX);
             let bounded = has != u64::MAX && config.max_bytes != 0;
             let wanted = signed(bytes);
-            // The server that has the only copy is not asked whether it has room for more.
+            // The server with the only copy is not asked if it has room for more.
             let few = self.is_clustered() && config.num_replicas < COPIES;
-            if few && bounded && bytes > has && config.discard == DiscardPolicy::New {
+            if (few || !raise) && bounded && bytes > has && config.discard == DiscardPolicy::New {
                 return Ok(config);
             }
             if config.max_bytes == wanted && config.discard == DiscardPolicy::New {
@@ -63,7 +83,7 @@ impl Storage {
                 Ok(_) => return Ok(config),
                 Err(error) => match fewer(stored, bytes, least, error.into()) {
                     Ok(next) => bytes = next,
-                    // Bounded as it is, if not as it should be.
+                    // The stream is bounded, though not as it should be.
                     Err(_) if bounded => return Ok(before),
                     Err(error) => return Err(error),
                 },
@@ -72,9 +92,9 @@ impl Storage {
         }
     }
 
-    /// Gives a stream the copies that it should have: it may have been made when there were fewer
-    /// servers, or when one was away. Where the broker has no room for as many copies of as many
-    /// bytes, the stream is bounded to fewer bytes, but not to fewer than it holds.
+    /// Gives a stream its number of copies. It may have been created when there were fewer servers,
+    /// or when one was away. If the broker lacks room for that many copies, the stream is limited
+    /// to fewer bytes, but not to fewer than it holds.
     async fn copy(
         &self,
         stored: Stored,
@@ -105,9 +125,9 @@ impl Storage {
         Ok(())
     }
 
-    /// Bounds what is there to the bytes that will do, or twice what it holds if that is more: what was
-    /// made first may have taken what the others need at least. The next [`Storage::ensure`] gives it
-    /// what is left.
+    /// Limits each existing stream to its least bytes, or to twice what it holds if that is more.
+    /// The streams created first may have taken the least bytes of the others. The next
+    /// [`Storage::ensure`] distributes what is left.
     pub(super) async fn make_room(&self) {
         for stored in Stored::ALL {
             let (row, (_, least)) = (Row::of(stored), self.bytes(stored));

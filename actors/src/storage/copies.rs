@@ -1,4 +1,4 @@
-//! The copies of what is stored, and the servers that have them.
+//! The copies of streams and buckets, and the servers that have them.
 
 use super::store::Storage;
 use super::table::Stored;
@@ -6,11 +6,11 @@ use super::table::Stored;
 /// The copies of a stream or bucket on the servers of a broker that is a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copies {
-    /// What they are of.
+    /// The stream or bucket.
     pub stored: Stored,
-    /// How many there are to be.
+    /// Required number of copies.
     pub wanted: usize,
-    /// The server that takes what is written; none while the servers choose one.
+    /// The server that accepts writes; `None` during an election.
     pub leader: Option<String>,
     /// The servers with the other copies.
     pub followers: Vec<Copy>,
@@ -21,14 +21,14 @@ pub struct Copies {
 pub struct Copy {
     /// The server.
     pub server: String,
-    /// It has all that the leader has, and was heard of lately.
+    /// True if it has all that the leader has, and was seen lately.
     pub in_step: bool,
-    /// Messages that it lacks.
+    /// Number of messages that it lacks.
     pub lag: u64,
 }
 
 impl Copies {
-    /// Whether any one server may be lost without anything stored being lost.
+    /// True if any one server may be lost without a loss of data.
     #[must_use]
     pub fn are_in_step(&self) -> bool {
         let there = self.followers.iter().filter(|copy| copy.in_step).count();
@@ -37,10 +37,10 @@ impl Copies {
 }
 
 impl Storage {
-    /// The copies of a stream or bucket; none where the broker is a single server.
+    /// Returns the copies of a stream or bucket; `None` if the broker is a single server.
     ///
     /// # Errors
-    /// Why that cannot be told.
+    /// The reason that they cannot be determined.
     pub async fn copies_of(&self, stored: Stored) -> Result<Option<Copies>, String> {
         let stream = self.jetstream.get_stream(self.stream_name(stored)).await;
         let stream = stream.map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! What devices did on each day, of the part of the record that is no more: kept by whoever cuts it, before it
-//! does.
+//! The activity of devices on each day in the part of the record that was cut off. It is kept
+//! before each cut.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use futures_util::TryStreamExt;
 use scheduler_leader_core::why::{Cause, DeviceDay, Wait};
 use serde::{Deserialize, Serialize};
 
-/// Before a day's number and the device's, in a key.
+/// Prefix of a key, before the day's number and the device's.
 const PREFIX: &str = "idle.";
-/// Days that are kept.
+/// Number of days that are kept.
 const KEPT: u64 = 400;
-/// Epochs whose beginnings are remembered while nothing can be kept.
+/// Maximum number of epochs remembered while keeping fails.
 const UNKEPT: usize = 64;
 
-/// A device's day, as it is kept.
+/// A device's stored day.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredDay {
-    /// The first epoch that is not in it.
+    /// The first epoch that is not included.
     pub through: Epoch,
-    /// Nanoseconds for which something ran.
+    /// Busy time in nanoseconds.
     pub busy_ns: u64,
-    /// What kept it idle: cause, whose doing that was, nanoseconds.
+    /// Idle time in nanoseconds, by cause and the responsible tenant.
     pub idle: Vec<(Cause, Option<Tenant>, u64)>,
 }
 
 impl StoredDay {
-    /// Adds what a part of the record tells of the same day.
+    /// Adds a part of the record to the same day.
     pub fn add(&mut self, day: &DeviceDay) {
         self.busy_ns = self.busy_ns.saturating_add(day.busy_ns);
         for wait in &day.idle {
@@ -41,7 +41,7 @@ impl StoredDay {
         }
     }
 
-    /// Its idle time, the longest first.
+    /// Returns the idle times, longest first.
     #[must_use]
     pub fn waits(&self) -> Vec<Wait> {
         let wait = |(cause, of, ns): &(Cause, Option<Tenant>, u64)| Wait {
@@ -55,22 +55,22 @@ impl StoredDay {
     }
 }
 
-/// What devices did by the beginnings of epochs, since a replay began.
+/// Activity of devices before each epoch, since a replay began.
 #[derive(Debug, Default)]
 pub struct EpochDays {
     by_epoch: BTreeMap<Epoch, Vec<DeviceDay>>,
-    /// The epoch that was cut off before last, by whoever has these.
+    /// The epoch of the last cut by the owner of this value.
     cut: Epoch,
 }
 
 impl EpochDays {
-    /// An epoch begins, and this is what was before it.
+    /// Notes the activity before the start of an epoch.
     pub fn begins(&mut self, epoch: Epoch, days: impl FnOnce() -> Vec<DeviceDay>) {
         self.by_epoch.entry(epoch).or_insert_with(days);
     }
 
-    /// Of what a record tells, that which is not in what is kept: it may have been kept while the record was read,
-    /// which was cut off then or is about to be.
+    /// Returns the part of the record's days that is not stored yet. Some of it may have been
+    /// stored while the record was read, and cut off then or soon after.
     #[must_use]
     pub fn beyond(
         &self,
@@ -82,7 +82,7 @@ impl EpochDays {
             let Some(StoredDay { through, .. }) = kept.get(&place) else {
                 return Some(day);
             };
-            // None: the first epoch that is not in it began behind all that was read.
+            // `None` if the first epoch that is not included began after all that was read.
             let (_, known) = self.by_epoch.range(through..).next()?;
             let known = known.iter().find(|it| (it.day, it.gpu) == place);
             Some(since(day, known))
@@ -90,8 +90,8 @@ impl EpochDays {
         beyond.collect()
     }
 
-    /// What is to be added to what is kept, so that all before an epoch is in it. Each epoch is added once to
-    /// each day, however often this is begun, and by whom.
+    /// Returns the additions that make the stored days include all before an epoch. Each epoch is
+    /// added once to each day, however often the operation is restarted and by any process.
     fn added(
         &self,
         kept: &BTreeMap<(u64, GpuId), StoredDay>,
@@ -104,7 +104,7 @@ impl EpochDays {
             if value.through >= before {
                 continue;
             }
-            // A day that the last cut did not change had nothing to be added then.
+            // If the last cut did not change a day, it had nothing to add then.
             let from = value.through.max(self.cut);
             let known = self.by_epoch.get(&from).into_iter().flatten();
             let mut known = known.filter(|it| (it.day, it.gpu) == place);
@@ -118,13 +118,13 @@ impl EpochDays {
         changed
     }
 
-    /// Keeps what lies before an epoch. Where that fails it is added with the next that succeeds, if that comes
+    /// Stores the activity before an epoch. If that fails, the next success adds it, if it comes
     /// soon enough.
     pub(crate) async fn keep(&mut self, bucket: &Store, before: Epoch) -> Result<(), String> {
         let kept = self.try_keep(bucket, before).await;
         match kept {
             Ok(()) => self.begin_at(before),
-            // Of more than these the oldest are given up, rather than counted twice.
+            // Beyond this number the oldest are dropped, rather than counted twice.
             Err(_) => {
                 let surplus = self.by_epoch.len().saturating_sub(UNKEPT);
                 let first = self.by_epoch.keys().nth(surplus).copied();
@@ -136,7 +136,7 @@ impl EpochDays {
         kept
     }
 
-    /// What lies before an epoch is kept, or given up.
+    /// Notes that the activity before an epoch is stored or dropped.
     fn begin_at(&mut self, epoch: Epoch) {
         self.cut = epoch;
         self.by_epoch.retain(|of, _| *of >= epoch);
@@ -148,7 +148,8 @@ impl EpochDays {
         for ((day, gpu), value) in self.added(&kept.collect(), before) {
             let key = format!("{PREFIX}{day}.{gpu}");
             let bytes = serde_json::to_vec(&value).map_err(|error| error.to_string())?;
-            // A leader of before may still be cutting: of two who add to the same value one begins anew.
+            // A previous leader may still be cutting. If both add to the same value, one of them
+            // restarts.
             let put = match stored.get(&(day, gpu)) {
                 Some((_, revision)) => bucket
                     .update(&key, bytes.into(), *revision)
@@ -170,7 +171,7 @@ impl EpochDays {
     }
 }
 
-/// A day without what was known of it.
+/// Subtracts the known part from a day.
 fn since(mut day: DeviceDay, known: Option<&DeviceDay>) -> DeviceDay {
     if let Some(known) = known {
         day.busy_ns = day.busy_ns.saturating_sub(known.busy_ns);
@@ -184,10 +185,10 @@ fn since(mut day: DeviceDay, known: Option<&DeviceDay>) -> DeviceDay {
     day
 }
 
-/// All days that are kept, each with the revision of its value.
+/// Returns all stored days, each with the revision of its value.
 ///
 /// # Errors
-/// Where the broker does not hand them out.
+/// The broker does not deliver them.
 pub async fn stored_days(
     bucket: &Store,
 ) -> Result<BTreeMap<(u64, GpuId), (StoredDay, u64)>, String> {
@@ -245,9 +246,9 @@ mod tests {
         kept.iter().map(row).collect()
     }
 
-    /// Days as a replay from the record's beginning has them, by epoch.
+    /// The days as a replay from the record's beginning has them, by epoch.
     fn replayed(from: usize) -> EpochDays {
-        // What each epoch adds: day, busy, idle.
+        // Added by each epoch: day, busy, idle.
         let epochs = [(10, 5, 1), (10, 7, 2), (11, 4, 3), (11, 1, 1), (12, 9, 9)];
         let mut days = EpochDays::default();
         for epoch in from..=epochs.len() {
@@ -270,7 +271,7 @@ mod tests {
         for from in 0..=5 {
             let record = replayed(from);
             let whole = record.by_epoch.values().last().cloned().unwrap_or_default();
-            // What was kept by then, and what was before the reading was over.
+            // What was stored by then, and the activity before the end of the reading.
             for cut in from..=5 {
                 let mut kept = replayed(0).added(&Kept::new(), cut as Epoch + 1);
                 let beyond = record.beyond(whole.clone(), &kept);
@@ -285,14 +286,14 @@ mod tests {
     #[test]
     fn each_epoch_is_added_once_whoever_cuts_and_wherever_they_died() {
         let all = [(10, 12, 3), (11, 5, 4), (12, 9, 9)];
-        // In one go, by one who goes on.
+        // All at once, by a process that continues.
         let (mut kept, mut days) = (Kept::new(), replayed(0));
         for before in [3, 4, 6] {
             kept.append(&mut days.added(&kept, before));
             days.begin_at(before);
         }
         assert_eq!(told(&kept), all);
-        // By one who dies between two days, and others, who find the record cut or not.
+        // By a process that dies between two days, and by others that find the record cut or not.
         for cut_off in [true, false] {
             let mut kept = Kept::new();
             kept.append(&mut replayed(0).added(&kept, 2));

@@ -6,13 +6,14 @@ use bus_schemas::subject::Subjects;
 use futures_util::TryStreamExt;
 use scheduler_leader_core::replay::Anchor;
 
-/// All of them, the first first. Blocks of an epoch may lie behind those of a later one: a leader that was
-/// deposed may still have been storing its last. So whoever replays the record goes by epoch, not by place.
+/// Returns all epochs in ascending order. Blocks of an epoch may lie behind those of a later one,
+/// because a deposed leader may still have been storing its last. So a replay goes by epoch, not by
+/// place.
 ///
 /// # Errors
-/// Where the broker does not say.
+/// The broker does not answer.
 pub async fn epochs(stream: &Stream, subjects: &Subjects) -> Result<Vec<Epoch>, String> {
-    // By what is listed, which is known where messages cannot be read.
+    // The list is available even if messages cannot be read.
     let listed = stream.info_with_subjects(subjects.record_all()).await;
     let listed = listed.map_err(|error| error.to_string())?;
     let listed: Vec<(String, usize)> = listed
@@ -21,7 +22,7 @@ pub async fn epochs(stream: &Stream, subjects: &Subjects) -> Result<Vec<Epoch>, 
         .map_err(|error| error.to_string())?;
     let named = listed.iter().filter_map(|(subject, _)| {
         let epoch = subject.rsplit('.').next()?.parse().ok()?;
-        // Anchors are among the blocks, and of no epoch.
+        // Anchors are among the blocks, but belong to no epoch.
         (epoch != Anchor::EPOCH).then_some(epoch)
     });
     let mut epochs: Vec<Epoch> = named.collect();

@@ -1,9 +1,9 @@
 //! The table of all streams and buckets that a cluster keeps in its broker, each with a limit.
 //!
-//! A stream with a limit has its bytes reserved: the broker refuses to make another one that would
-//! need them. So nothing here is without a limit, and what others need is not taken by the record.
-//! The lease is kept in memory, in a bucket of its own: whatever becomes of the broker's disk, a
-//! leader can be elected.
+//! A limit reserves a stream's bytes: the broker refuses to create another stream that would need
+//! them. So everything here has a limit, and the record cannot take the room of the others. The
+//! lease is kept in memory, in a bucket of its own, so that a leader can be elected even if the
+//! broker's disk fails.
 
 mod bounds;
 mod copies;

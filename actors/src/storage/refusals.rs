@@ -1,4 +1,4 @@
-//! Refusals of the broker to open or make a stream or bucket, told apart.
+//! Classification of the broker's refusals to open or create a stream or bucket.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use async_nats::jetstream::context::{
     CreateStreamError, CreateStreamErrorKind, GetStreamError, GetStreamErrorKind,
 };
 
-/// Whether the broker says that it cannot reserve as many bytes.
+/// True if the broker cannot reserve that many bytes.
 pub(super) fn lacks_room(error: &(dyn Error + 'static)) -> bool {
     let codes = [
         ErrorCode::ACCOUNT_RESOURCES_EXCEEDED,
@@ -19,8 +19,8 @@ pub(super) fn lacks_room(error: &(dyn Error + 'static)) -> bool {
     refusal(error).is_some_and(|code| codes.contains(&code)) || lacks_roomy_servers(error)
 }
 
-/// Whether the broker says that it has not as many servers, or not at the moment. Those that lack
-/// room count as missing where fewer bytes cannot be asked for (`least`).
+/// True if the broker lacks enough servers, permanently or at the moment. With `least`, fewer bytes
+/// are no option, so servers without room count as missing.
 pub(super) fn lacks_servers(error: &(dyn Error + 'static), least: bool) -> bool {
     let codes = [
         ErrorCode::CLUSTER_NO_PEERS,
@@ -30,13 +30,13 @@ pub(super) fn lacks_servers(error: &(dyn Error + 'static), least: bool) -> bool 
     missing && (least || !lacks_roomy_servers(error))
 }
 
-/// Whether the broker has servers enough, but not with so much room: its text alone says so.
+/// True if the broker has enough servers, but not with enough room; only its text says so.
 fn lacks_roomy_servers(error: &(dyn Error + 'static)) -> bool {
     refusal(error) == Some(ErrorCode::CLUSTER_NO_PEERS)
         && text(error).contains("insufficient storage")
 }
 
-/// Whether the broker says that there is no such stream.
+/// True if the broker reports that the stream does not exist.
 pub(crate) fn is_missing(error: &(dyn Error + 'static)) -> bool {
     let mut error = Some(error);
     while let Some(this) = error {
@@ -50,7 +50,7 @@ pub(crate) fn is_missing(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// What the broker answered, if it did.
+/// Returns the error code of the broker's answer, if it answered.
 fn refusal(error: &(dyn Error + 'static)) -> Option<ErrorCode> {
     let mut error = Some(error);
     while let Some(this) = error {
@@ -64,7 +64,7 @@ fn refusal(error: &(dyn Error + 'static)) -> Option<ErrorCode> {
     None
 }
 
-/// An error with what caused it.
+/// Returns an error and its causes as one text.
 pub(super) fn text(error: &(dyn Error + 'static)) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(this) = cause {

@@ -1,15 +1,15 @@
-//! The bytes to ask the broker for where it has no room for as many as were wanted.
+//! The number of bytes to request if the broker has no room for the wanted number.
 
 use std::error::Error;
 
 use super::refusals::{lacks_room, text};
 use super::table::Stored;
 
-/// Why something is not there.
+/// The error of a stream or bucket that could not be created.
 pub(super) type Failed = Box<dyn Error + Send + Sync>;
 
-/// How many bytes to ask for next, where the broker has no room for as many as were asked for. The
-/// record takes what it can get, the others what will do: so there is some left for it.
+/// Returns the bytes to request next after the broker had no room for `bytes`. The record takes
+/// what it can get. The others fall back to their least bytes, which leaves room for the record.
 pub(super) fn fewer(stored: Stored, bytes: u64, least: u64, error: Failed) -> Result<u64, String> {
     if bytes <= least || !lacks_room(&*error) {
         return Err(text(&*error));
@@ -22,7 +22,7 @@ pub(super) fn fewer(stored: Stored, bytes: u64, least: u64, error: Failed) -> Re
     Ok(next)
 }
 
-/// Bytes as the broker counts them.
+/// Converts bytes to the broker's type.
 pub(super) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

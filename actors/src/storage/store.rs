@@ -1,4 +1,4 @@
-//! The streams and buckets of one cluster: found, opened, made.
+//! The streams and buckets of one cluster: finds, opens and creates them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,25 +12,25 @@ use super::refusals::{is_missing, lacks_room, lacks_servers, text};
 use super::room::{fewer, signed};
 use super::table::{RECORD_BYTES, Row, Stored};
 
-/// Copies on as many servers, where there are several and the cluster is not set to anything else:
-/// any one of them may be lost.
+/// Number of copies with several servers, unless the cluster sets another number: any one server
+/// may be lost.
 pub(super) const COPIES: usize = 3;
 
-/// The settings, which say how many copies there are to be, were not read yet.
+/// The settings with the number of copies have not been read yet.
 const UNREAD: usize = usize::MAX;
 
-/// Opens and makes what a cluster keeps in its broker.
+/// Opens and creates the streams and buckets of a cluster in its broker.
 #[derive(Debug, Clone)]
 pub struct Storage {
     pub(super) jetstream: Context,
     subjects: Subjects,
-    /// Copies asked for; 0 for what the cluster allows, or [`UNREAD`].
+    /// Requested copies; 0 for the default, or [`UNREAD`].
     replicas: Arc<AtomicUsize>,
     record_bytes: Arc<AtomicU64>,
 }
 
 impl Storage {
-    /// What a cluster keeps behind this connection.
+    /// Creates access to the cluster's storage over a connection.
     #[must_use]
     pub fn new(jetstream: Context, subjects: &Subjects) -> Self {
         Self {
@@ -41,24 +41,24 @@ impl Storage {
         }
     }
 
-    /// The connection.
+    /// Returns the connection.
     #[must_use]
     pub fn jetstream(&self) -> &Context {
         &self.jetstream
     }
 
-    /// Names of what is kept.
+    /// Returns the names of streams and buckets.
     pub(super) fn subjects(&self) -> &Subjects {
         &self.subjects
     }
 
-    /// Bytes that the record may hold from the next time on that it is made or limited.
-    /// Whether that is news.
+    /// Sets the record's size in bytes, which applies when it is next created or limited. True if
+    /// that is a change.
     pub fn set_record_bytes(&self, bytes: u64) -> bool {
         self.record_bytes.swap(bytes, Ordering::Relaxed) != bytes
     }
 
-    /// The same over a connection that waits longer or shorter.
+    /// Returns the same storage over a connection with another timeout.
     #[must_use]
     pub fn over(&self, jetstream: Context) -> Self {
         Self {
@@ -67,20 +67,20 @@ impl Storage {
         }
     }
 
-    /// Copies of everything from the next time on that it is made or settled; 0 for what the
-    /// cluster allows. Whether that is news.
+    /// Sets the number of copies, which applies when a stream is next created or settled; 0 for the
+    /// default. True if that is a change.
     pub fn set_replicas(&self, replicas: u32) -> bool {
         let replicas = replicas as usize;
         self.replicas.swap(replicas, Ordering::Relaxed) != replicas
     }
 
-    /// Whether the broker is a cluster of servers.
+    /// True if the broker is a cluster of servers.
     #[must_use]
     pub fn is_clustered(&self) -> bool {
         self.jetstream.client().server_info().cluster.is_some()
     }
 
-    /// Copies that there should be of what is made, or of what `has` some.
+    /// Returns the number of copies for a new stream, or for one that `has` some.
     pub(super) fn copies(&self, has: Option<usize>) -> usize {
         match (self.replicas.load(Ordering::Relaxed), has) {
             (UNREAD, Some(has)) => has,
@@ -90,7 +90,7 @@ impl Storage {
         }
     }
 
-    /// Name of a bucket, or of a stream that is none.
+    /// Returns the name of a bucket, or of a stream that is not a bucket's.
     #[must_use]
     pub fn name(&self, stored: Stored) -> String {
         match stored {
@@ -104,7 +104,7 @@ impl Storage {
         }
     }
 
-    /// Name of the stream that it is, or that the bucket is kept in.
+    /// Returns the name of the stream, or of the stream behind the bucket.
     #[must_use]
     pub fn stream_name(&self, stored: Stored) -> String {
         match Row::of(stored).bucket {
@@ -113,7 +113,7 @@ impl Storage {
         }
     }
 
-    /// Bytes it is to hold at most, and bytes that will do.
+    /// Returns the maximum and the least size in bytes.
     pub(super) fn bytes(&self, stored: Stored) -> (u64, u64) {
         let row = Row::of(stored);
         let bytes = match stored {
@@ -123,10 +123,10 @@ impl Storage {
         (bytes, row.least.min(bytes))
     }
 
-    /// Opens a bucket; one that is not there is made.
+    /// Opens a bucket; creates it if it is missing.
     ///
     /// # Errors
-    /// Why it can be neither opened nor made.
+    /// The reason that it can be neither opened nor created.
     pub async fn bucket(&self, stored: Stored) -> Result<kv::Store, String> {
         match self.find_bucket(stored).await {
             Ok(Some(store)) => Ok(store),
@@ -135,10 +135,10 @@ impl Storage {
         }
     }
 
-    /// A bucket; none where the broker says that it is not there.
+    /// Returns a bucket; `None` if the broker reports that it does not exist.
     ///
     /// # Errors
-    /// Where the broker does not say.
+    /// The broker does not answer.
     pub async fn find_bucket(&self, stored: Stored) -> Result<Option<kv::Store>, KeyValueError> {
         match self.jetstream.get_key_value(self.name(stored)).await {
             Ok(store) => Ok(Some(store)),
@@ -147,10 +147,10 @@ impl Storage {
         }
     }
 
-    /// A stream, or that of a bucket; none where the broker says that it is not there.
+    /// Returns a stream, or that of a bucket; `None` if the broker reports that it does not exist.
     ///
     /// # Errors
-    /// Where the broker does not say.
+    /// The broker does not answer.
     pub async fn find_stream(
         &self,
         stored: Stored,
@@ -162,10 +162,10 @@ impl Storage {
         }
     }
 
-    /// Makes a bucket.
+    /// Creates a bucket.
     ///
     /// # Errors
-    /// Why it cannot be made.
+    /// The reason that it cannot be created.
     pub async fn make_bucket(&self, stored: Stored) -> Result<kv::Store, String> {
         let row = Row::of(stored);
         let (history, max_age, limit_markers) = row.bucket.unwrap_or_default();
@@ -194,10 +194,10 @@ impl Storage {
         }
     }
 
-    /// Makes a stream, if it is not there.
+    /// Creates a stream if it is missing.
     ///
     /// # Errors
-    /// Why it cannot be made.
+    /// The reason that it cannot be created.
     pub async fn stream(&self, stored: Stored) -> Result<stream::Stream, String> {
         let (mut bytes, least) = self.bytes(stored);
         let (mut copies, mut made_room) = (self.copies(None), false);
@@ -209,7 +209,7 @@ impl Storage {
                     _ => self.subjects.record_all(),
                 }],
                 max_bytes: signed(bytes),
-                // What is full refuses more: nothing is lost that nobody was told of.
+                // A full stream rejects new messages, so that no loss goes unnoticed.
                 discard: DiscardPolicy::New,
                 storage: Row::of(stored).storage,
                 num_replicas: copies,

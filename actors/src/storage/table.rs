@@ -1,4 +1,4 @@
-//! The table of a cluster's streams and buckets: what is kept where, and how much of it.
+//! The table of a cluster's streams and buckets: their contents, storage and size.
 
 use std::time::Duration;
 
@@ -6,37 +6,38 @@ use async_nats::jetstream::stream::StorageType;
 use bus_schemas::limits;
 
 const MIB: u64 = 1 << 20;
-/// Bytes of the record stream where the cluster is not set to anything else.
+/// Bytes of the record stream, unless the cluster sets another number.
 pub const RECORD_BYTES: u64 = 8 << 30;
-/// A kernel that ran nowhere for so long is forgotten.
+/// Time after which an unused kernel is forgotten.
 const KERNEL_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How long the marker of an expired lease stays.
+/// Time that the marker of an expired lease stays.
 const MARKER: Duration = Duration::from_secs(10);
-/// The key, beside the lease, of what whoever tends the broker says is wrong with its disk: in
-/// memory, so that it can be said while nothing else can be written.
+/// Key, beside the lease, of the disk fault that the broker's operator reports. It is in memory, so
+/// that it can be written when nothing else can.
 pub const FAULT: &str = "fault";
 
 /// A stream or bucket of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stored {
-    /// Bucket: who leads.
+    /// Bucket: the lease.
     Lease,
     /// Bucket: tenants, settings, profile, pin, placement.
     State,
     /// Stream: the leaders' inputs.
     Record,
-    /// Stream: what tenants used.
+    /// Stream: usage by tenants.
     Usage,
-    /// Bucket: what was measured of kernels.
+    /// Bucket: measurements of kernels.
     Kernels,
-    /// Bucket: tokens and logins of controllers, and what devices did in the part of the record that was cut off.
+    /// Bucket: tokens and logins of controllers, and the activity of devices in the part of the
+    /// record that was cut off.
     Control,
-    /// Bucket: answers of controllers to requests with an idempotency key.
+    /// Bucket: controllers' answers to requests with an idempotency key.
     Answers,
 }
 
 impl Stored {
-    /// All there are, the most important first.
+    /// All streams and buckets, most important first.
     pub const ALL: [Self; 7] = [
         Self::Lease,
         Self::State,
@@ -49,7 +50,7 @@ impl Stored {
 }
 
 impl Stored {
-    /// Bytes of a server's disk that it is to have at least; none of what is kept in memory.
+    /// Returns the least bytes that it needs of a server's disk; 0 if it is kept in memory.
     #[must_use]
     pub const fn least_bytes(self) -> u64 {
         let row = Row::of(self);
@@ -64,16 +65,17 @@ impl Stored {
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) storage: StorageType,
-    /// Bytes it may hold.
+    /// Maximum bytes.
     pub(super) bytes: u64,
-    /// Bytes it may hold where the broker has no room for as many.
+    /// Maximum bytes if the broker has no room for `bytes`.
     pub(super) least: u64,
-    /// Of a bucket: values kept of each key, their age, whether what expires leaves a marker.
+    /// For a bucket: values kept of each key, their age, and the lifetime of markers of expired
+    /// values.
     pub(super) bucket: Option<(i64, Duration, Option<Duration>)>,
 }
 
 impl Row {
-    /// The table: the one place that says what is kept where, and how much of it.
+    /// The table: the only place that defines storage and size of each.
     pub(super) const fn of(stored: Stored) -> Self {
         let (file, forever) = (StorageType::File, Duration::ZERO);
         match stored {
@@ -113,8 +115,8 @@ impl Row {
                 least: MIB,
                 bucket: Some((1, forever, Some(MARKER))),
             },
-            // Apart: answers, which clients cause, take no room of tokens and logins. Few, for on a small disk
-            // the record has what is left.
+            // Separate, so that answers, which clients cause, take no room from tokens and logins.
+            // Small, because on a small disk the record gets what is left.
             Stored::Answers => Self {
                 storage: file,
                 bytes: 4 * MIB,

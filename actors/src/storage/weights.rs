@@ -1,9 +1,9 @@
-//! Published weights: an object store with an object for each tensor, and one for each name that says
-//! which tensors it has and to whom they are published.
+//! Published weights: an object store with an object for each tensor, and one for each name. The
+//! name's object lists its tensors and the tenants they are published to.
 //!
-//! The name's object is written last and removed first, so that a name is there whole or not at all.
-//! A tensor's object is named by its content: what is written for another version of a name damages
-//! nothing. What a writer that died has left, whole objects or parts of one, the next one sweeps away.
+//! The name's object is written last and removed first, so that a name exists completely or not at
+//! all. A tensor's object is named by its content, so writing another version of a name damages
+//! nothing. The next writer sweeps away what a dead writer has left, whole objects or parts of one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,35 +24,35 @@ use super::refusals::{is_missing, lacks_room, lacks_servers, text};
 use super::room::signed;
 use super::store::Storage;
 
-/// Bytes of a name's object at most: weights of a terabyte have one of 32 MiB.
+/// Maximum bytes of a name's object: weights of a terabyte have one of 32 MiB.
 const INDEX_BYTES: usize = 64 << 20;
-/// The least that the store may hold.
+/// Minimum size of the store.
 const LEAST_BYTES: u64 = 4 << 20;
-/// What it may hold where nobody says.
+/// Size of the store by default.
 const USUAL_BYTES: u64 = 16 << 30;
-/// Bytes that stay free for small messages: those by which something is removed are some.
+/// Bytes that stay free for small messages: a removal needs some.
 const SPARE_BYTES: u64 = 1 << 20;
-/// What the broker stores for a message beside its bytes, at most.
+/// Maximum bytes that the broker stores for a message beside its payload.
 const MESSAGE_HEAD: u64 = 512;
-/// Parts of an object that nobody has gone on writing for so long are nobody's: whoever writes waits less for
-/// the broker's answer.
+/// Time after which unfinished parts of an object are abandoned. A live writer waits less for the
+/// broker's answer.
 const ABANDONED: Duration = Duration::from_secs(30);
-/// An object that says by its time what the broker's clock is.
+/// An object written to read the broker's clock from its timestamp.
 const CLOCK: &str = "/clock";
 
-/// Why something cannot be read or written.
+/// The error of a read or write.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
-    /// The broker refuses it, or does not answer.
+    /// The broker refuses the operation or does not answer.
     #[error("{0}")]
     Broker(String),
     /// The store's limit is reached.
     #[error("the store of weights is full")]
     Full,
-    /// What was to be written cannot be read.
+    /// The data to write cannot be read.
     #[error("{0}")]
     Source(String),
-    /// What is there is of another build, or damaged.
+    /// The stored data is of another build or damaged.
     #[error("{0} cannot be read: {1}")]
     Unreadable(String, String),
 }
@@ -60,7 +60,7 @@ pub enum WeightsError {
 impl WeightsError {
     fn of(error: &(dyn std::error::Error + 'static)) -> Self {
         let text = text(error);
-        // The broker says so in its text alone.
+        // Only the broker's text says so.
         match text.contains("maximum bytes exceeded") {
             true => Self::Full,
             false => Self::Broker(text),
@@ -71,17 +71,18 @@ impl WeightsError {
 /// A tensor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorChunks {
-    /// Its name in the file.
+    /// The tensor's name in the file.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// The hashes of its chunks, 32 bytes each.
+    /// Hashes of the tensor's chunks, 32 bytes each.
     #[serde(with = "serde_bytes")]
     pub hashes: Vec<u8>,
 }
 
 impl TensorChunks {
-    /// The name of its object among the weights of this name: it has its content in it.
+    /// Returns the name of the tensor's object among the weights of a name; it contains a hash of
+    /// the content.
     #[must_use]
     pub fn object(&self, weights: &str) -> String {
         let content = ContentHash::of([&self.hashes[..]]).to_string();
@@ -89,7 +90,7 @@ impl TensorChunks {
         format!("{weights}/{short}/{}", self.name)
     }
 
-    /// The hashes of its chunks.
+    /// Returns the hashes of the chunks.
     pub fn chunks(&self) -> impl Iterator<Item = ContentHash> {
         self.hashes
             .as_chunks()
@@ -99,37 +100,37 @@ impl TensorChunks {
     }
 }
 
-/// What is published under a name.
+/// The weights published under a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weights {
     /// The format's version: 1.
     pub v: u16,
-    /// To everybody.
+    /// True if published to everybody.
     pub public: bool,
-    /// To these tenants.
+    /// The tenants to which it is published.
     pub tenants: Vec<Tenant>,
-    /// When it was added, milliseconds since 1970.
+    /// Time of publication, milliseconds since 1970.
     pub added_ms: u64,
     /// The tensors.
     pub tensors: Vec<TensorChunks>,
 }
 
 impl Weights {
-    /// Whether other weights are the same, published to the same.
+    /// True if other weights have the same contents and the same audience.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let audience = |of: &Self| (of.public, of.tenants.clone());
         audience(self) == audience(other) && self.tensors == other.tensors
     }
 
-    /// Bytes of all tensors.
+    /// Returns the bytes of all tensors.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.tensors.iter().map(|tensor| tensor.bytes).sum()
     }
 }
 
-/// The store, as far as it is there.
+/// The store, as far as it exists.
 #[derive(Clone)]
 pub struct WeightsStore {
     objects: ObjectStore,
@@ -144,10 +145,10 @@ impl std::fmt::Debug for WeightsStore {
 }
 
 impl Storage {
-    /// The store of weights; none where nothing was ever published.
+    /// Returns the store of weights; `None` if none were ever published.
     ///
     /// # Errors
-    /// Where the broker does not say.
+    /// The broker does not answer.
     pub async fn find_weights(&self) -> Result<Option<WeightsStore>, WeightsError> {
         let name = self.subjects().weights_store();
         match self.jetstream.get_object_store(name).await {
@@ -165,11 +166,11 @@ impl Storage {
         }
     }
 
-    /// The store of weights, which may hold so many bytes from now on, or as many as the broker has room
-    /// for; none leaves it as it is. It is made if it is not there. Gives how many.
+    /// Opens the store of weights, and creates it if it is missing. `most` sets its size, as far as
+    /// the broker has room; `None` keeps the size. Returns the size too.
     ///
     /// # Errors
-    /// Why it can be neither made nor limited.
+    /// The reason that it can be neither created nor limited.
     pub async fn weights(&self, most: Option<u64>) -> Result<(WeightsStore, u64), WeightsError> {
         let most = most.map(|bytes| bytes.max(LEAST_BYTES));
         if let Some(store) = self.find_weights().await? {
@@ -196,7 +197,7 @@ impl Storage {
         }
     }
 
-    /// Limits the store that is there; where the broker has no room for so many bytes, it stays as it is.
+    /// Limits the existing store; keeps its size if the broker has no room.
     async fn limit_weights(&self, most: Option<u64>) -> Result<u64, WeightsError> {
         let name = format!("OBJ_{}", self.subjects().weights_store());
         let stream = self.jetstream.get_stream(name).await;
@@ -215,16 +216,16 @@ impl Storage {
     }
 }
 
-/// What was removed.
+/// The result of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Removed {
-    /// Objects of the name.
+    /// Number of objects of the name.
     pub objects: usize,
-    /// Objects of any name that were never finished, and that nobody went on writing.
+    /// Number of objects of any name that were abandoned unfinished.
     pub abandoned: usize,
 }
 
-/// A tensor as it comes.
+/// A tensor that is being read.
 pub struct TensorReader {
     object: Object,
     name: String,
@@ -241,7 +242,7 @@ impl std::fmt::Debug for TensorReader {
 }
 
 impl TensorReader {
-    /// Its next chunk, [`CONTENT_BYTES`] but for the last; none behind that.
+    /// Returns the next chunk, of [`CONTENT_BYTES`] except for the last; `None` at the end.
     ///
     /// # Errors
     /// [`WeightsError`].
@@ -258,7 +259,7 @@ impl TensorReader {
 }
 
 impl WeightsStore {
-    /// What is published under a name.
+    /// Returns the weights published under a name.
     ///
     /// # Errors
     /// [`WeightsError`].
@@ -285,7 +286,7 @@ impl WeightsStore {
         }
     }
 
-    /// The names under which something is published.
+    /// Returns the names that have published weights.
     ///
     /// # Errors
     /// [`WeightsError`].
@@ -303,10 +304,10 @@ impl WeightsStore {
         names.map_err(|error| WeightsError::of(&error))
     }
 
-    /// Whether there is room for objects of so many bytes together, in so many messages.
+    /// Checks that there is room for objects of `bytes` in total, in `messages` messages.
     ///
     /// # Errors
-    /// [`WeightsError::Full`] where there is none; nothing is written then.
+    /// [`WeightsError::Full`] if there is none; nothing is written then.
     pub async fn room_for(&self, bytes: u64, messages: u64) -> Result<(), WeightsError> {
         let stream = self.stream().await?;
         let info = stream.cached_info();
@@ -327,10 +328,10 @@ impl WeightsStore {
         stream.map_err(|error| WeightsError::of(&error))
     }
 
-    /// Writes a tensor that is to be published under a name.
+    /// Writes a tensor that will be published under a name.
     ///
     /// # Errors
-    /// [`WeightsError`]; what it wrote is swept away later.
+    /// [`WeightsError`]; partial data is swept away later.
     pub async fn put_tensor(
         &self,
         name: &str,
@@ -340,7 +341,7 @@ impl WeightsStore {
         self.put(tensor.object(name), bytes).await
     }
 
-    /// Publishes a name, all of whose tensors are there.
+    /// Publishes a name. All of its tensors must be stored.
     ///
     /// # Errors
     /// [`WeightsError`].
@@ -372,7 +373,7 @@ impl WeightsStore {
     /// Removes a name, and then every tensor that was written under it.
     ///
     /// # Errors
-    /// [`WeightsError`]; it may be tried again.
+    /// [`WeightsError`]; the removal may be retried.
     pub async fn remove(&self, name: &str) -> Result<Removed, WeightsError> {
         let published = self.all().await?.iter().any(|has| has == name);
         if published {
@@ -383,7 +384,7 @@ impl WeightsStore {
         Ok(removed)
     }
 
-    /// Removes the tensors of a name that are not among these.
+    /// Removes the tensors of a name that are not in the given list.
     ///
     /// # Errors
     /// [`WeightsError`].
@@ -405,10 +406,9 @@ impl WeightsStore {
         Ok(Removed { objects, abandoned })
     }
 
-    /// Removes the parts of objects that were never finished and that nobody goes on writing. How many
-    /// objects.
+    /// Removes the parts of abandoned objects. Returns the number of those objects.
     async fn sweep(&self) -> Result<usize, WeightsError> {
-        // By the broker's clock, which a message of now says.
+        // By the broker's clock, read from a message that is written now.
         self.put(CLOCK.to_owned(), &mut &b"."[..]).await?;
         let list = self.objects.list().await;
         let list = list.map_err(|error| WeightsError::of(&error))?;
@@ -428,7 +428,7 @@ impl WeightsStore {
             if finished.contains(id) {
                 continue;
             }
-            // One that is gone meanwhile is nobody's concern.
+            // An object that is gone meanwhile needs no sweep.
             let Ok(last) = stream.get_last_raw_message_by_subject(&subject).await else {
                 continue;
             };
@@ -446,10 +446,11 @@ impl WeightsStore {
         deleted.map_err(|error| WeightsError::of(&error))
     }
 
-    /// A tensor of `most` bytes at most, by its object's name ([`TensorChunks::object`]).
+    /// Reads a tensor of at most `most` bytes, by the name of its object
+    /// ([`TensorChunks::object`]).
     ///
     /// # Errors
-    /// [`WeightsError`]; where it has more.
+    /// [`WeightsError`]; also if it has more bytes.
     pub async fn tensor(&self, name: &str, most: u64) -> Result<TensorReader, WeightsError> {
         let object = self.objects.get(name).await;
         let object = object.map_err(|error| WeightsError::of(&error))?;
@@ -461,10 +462,11 @@ impl WeightsStore {
         Ok(TensorReader { object, name, left })
     }
 
-    /// The names that are published, and then each that is published anew (true) or removed (false).
+    /// Streams the published names, and then each one that is published anew (true) or removed
+    /// (false).
     ///
     /// # Errors
-    /// [`WeightsError`]; the stream's where it cannot go on.
+    /// [`WeightsError`]; the stream's items are errors if it cannot go on.
     pub async fn changes(
         &self,
     ) -> Result<impl Stream<Item = Result<(String, bool), WeightsError>> + use<>, WeightsError>

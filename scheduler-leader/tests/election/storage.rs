@@ -5,16 +5,15 @@ use std::time::{Duration, Instant};
 use actors::storage::{Storage, Stored};
 use async_nats::jetstream::{self, stream};
 use bus_schemas::{ClusterSettings, LeaderId, TenantSettings};
-use futures_util::TryStreamExt;
 use scheduler_leader_core::replay::{Anchor, replay};
 use test_cluster::TestCluster;
 
 use crate::{BEYOND_LEASE, Candidate, HEARD, TIMEOUT, Watcher, block_on};
 
-/// A subject of the cluster that nothing of ours listens to.
+/// A subject of the cluster that no part of the product listens to.
 const FILLER: &str = "wl.v1.test.x.filler";
 
-/// A stream without a limit, which nobody of ours would make.
+/// A stream without a limit, which the product would not create.
 async fn filler(jetstream: &jetstream::Context) {
     let config = stream::Config {
         name: "filler".into(),
@@ -24,7 +23,7 @@ async fn filler(jetstream: &jetstream::Context) {
     jetstream.create_stream(config).await.unwrap();
 }
 
-/// Fills it until the broker stores nothing more.
+/// Publishes until the broker stores nothing more.
 async fn fill(jetstream: &jetstream::Context) {
     for bytes in [512 << 10, 64 << 10, 1 << 10] {
         for _ in 0..1_000 {
@@ -62,7 +61,7 @@ fn a_leader_is_elected_although_the_brokers_storage_is_full() {
         assert_eq!((now.epoch, now.leader), (next.epoch, next.leader));
         let status = watcher.status().await;
         assert!(status.recorded < status.input, "its inputs wait");
-        // Whoever asks is told what is wrong.
+        // The status tells what is wrong.
         let asked = Instant::now();
         let alarm = loop {
             let stores = watcher.status().await.stores;
@@ -75,7 +74,7 @@ fn a_leader_is_elected_although_the_brokers_storage_is_full() {
             assert!(asked.elapsed() < TIMEOUT, "an alarm: {stores:?}");
         };
         assert!(alarm.contains("resource"), "{alarm}");
-        // With room again they are recorded.
+        // With room again, inputs are recorded.
         jetstream.delete_stream("filler").await.unwrap();
         let asked = Instant::now();
         loop {
@@ -113,8 +112,8 @@ fn servers_with_little_room_keep_a_smaller_record() {
 
 #[test]
 fn servers_promise_no_more_than_they_may_keep() {
-    // A server that did would refuse every change: the record would like 8 GiB of the 9,000 MiB, and
-    // the others 1,232 MiB.
+    // A server that did would refuse every change: the record would like 8 GiB of the 9,000 MiB,
+    // and the others 1,232 MiB.
     for mib in [24, 9_000] {
         let cluster = TestCluster::with(&["a"], |config| {
             config.servers = 3;
@@ -131,13 +130,9 @@ fn servers_promise_no_more_than_they_may_keep() {
                 ensure(&storage).await;
             }
             let account = jetstream.query_account().await.expect("it answers");
-            let streams: Vec<_> = jetstream.streams().try_collect().await.expect("a list");
-            assert_eq!(streams.len(), Stored::ALL.len());
-            let files = streams
-                .iter()
-                .filter(|stream| stream.config.storage == stream::StorageType::File);
-            let promised: u64 = files.map(|stream| stream.config.max_bytes as u64).sum();
-            assert!(promised <= mib << 20, "{promised} of {mib} MiB");
+            let kept = on_disk(&storage).await;
+            let promised: i64 = kept.iter().map(|config| config.max_bytes).sum();
+            assert!(promised <= (mib << 20) as i64, "{promised} of {mib} MiB");
             let limit = Some(3 * (mib << 20) as i64);
             assert_eq!(account.limits.max_storage, limit);
             drop(leaders);
@@ -147,9 +142,11 @@ fn servers_promise_no_more_than_they_may_keep() {
 
 #[test]
 fn more_copies_hold_fewer_bytes_where_there_is_no_room_for_as_many() {
+    /// Bytes that each server may keep.
+    const ROOM: i64 = 9_000 << 20;
     let cluster = TestCluster::with(&["a"], |config| {
         config.servers = 3;
-        config.max_file_store = Some(9_000 << 20);
+        config.max_file_store = Some(ROOM as u64);
     });
     block_on(async {
         let watcher = Watcher::new(&cluster).await;
@@ -157,25 +154,48 @@ fn more_copies_hold_fewer_bytes_where_there_is_no_room_for_as_many() {
         let storage = Storage::new(jetstream.clone(), &watcher.subjects);
         storage.set_replicas(1);
         apart(&jetstream, &storage).await;
-        // One copy of all has a place among the three servers, and three of so much have none.
-        for (copies, bytes) in [(1, 8_192 << 20), (3, 4_096 << 20)] {
+        // One copy of everything fits on the three servers; three copies of it do not.
+        for (copies, most) in [(1, 3 * ROOM), (3, ROOM)] {
             storage.set_replicas(copies);
             ensure(&storage).await;
-            let record = storage
-                .find_stream(Stored::Record)
-                .await
-                .expect("it answers");
-            let record = record.expect("the record");
-            let config = &record.cached_info().config;
+            let kept = on_disk(&storage).await;
+            let all = kept
+                .iter()
+                .all(|config| config.num_replicas == copies as usize);
+            assert!(all, "{copies} copies of {kept:?}");
+            let promised: i64 = kept.iter().map(|config| config.max_bytes).sum();
+            assert!(promised <= most, "{promised} bytes of {copies} copies");
+            // The record, or all others, were bounded.
             assert_eq!(
-                (config.num_replicas, config.max_bytes),
-                (copies as usize, bytes)
+                promised > ROOM,
+                copies == 1,
+                "{promised} of {copies} copies"
             );
         }
     });
 }
 
-/// Makes what takes most of the servers' room, until it is on two of them.
+/// The configurations of what is kept on disk. The servers' list names a stream twice, and another not at all,
+/// when a leader changes meanwhile.
+async fn on_disk(storage: &Storage) -> Vec<stream::Config> {
+    let mut all = Vec::new();
+    for stored in Stored::ALL {
+        let asked = Instant::now();
+        let stream = loop {
+            if let Ok(Some(stream)) = storage.find_stream(stored).await {
+                break stream;
+            }
+            assert!(asked.elapsed() < 3 * TIMEOUT, "{stored:?} is there");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        all.push(stream.cached_info().config.clone());
+    }
+    all.retain(|config| config.storage == stream::StorageType::File);
+    all
+}
+
+/// Recreates the record until its leader's server is not that of the usage stream, for these two
+/// take most of the servers' room.
 async fn apart(jetstream: &jetstream::Context, storage: &Storage) {
     let server = async |stored| loop {
         let Ok(stream) = storage.stream(stored).await else {
@@ -192,7 +212,7 @@ async fn apart(jetstream: &jetstream::Context, storage: &Storage) {
     }
 }
 
-/// Ensures all that is kept, again where the servers are choosing who leads.
+/// Ensures all stores, and retries while the servers elect a leader.
 async fn ensure(storage: &Storage) {
     let asked = Instant::now();
     while let Err(error) = storage.ensure().await {
@@ -201,7 +221,7 @@ async fn ensure(storage: &Storage) {
     }
 }
 
-/// Bytes of the record, once there is one.
+/// Bytes of the record, once it exists.
 async fn record_bytes(watcher: &Watcher) -> u64 {
     let jetstream = jetstream::new(watcher.client.clone());
     let (name, asked) = (watcher.subjects.record_stream(), Instant::now());
@@ -216,7 +236,7 @@ async fn record_bytes(watcher: &Watcher) -> u64 {
 
 #[test]
 fn a_record_is_kept_wherever_all_that_is_kept_has_a_place() {
-    // The buckets would like all that there is of the larger ones.
+    // The buckets would like all the room of the larger servers.
     for mib in [22, 80, 150, 220] {
         let cluster = TestCluster::with(&["a"], |config| {
             config.max_file_store = Some(mib << 20);
@@ -358,7 +378,7 @@ fn a_deleted_state_bucket_is_put_back_by_the_living_leader() {
         let asked = Instant::now();
         loop {
             assert!(asked.elapsed() < TIMEOUT, "the bucket is put back");
-            // All the while the leader orders by what was set.
+            // All the while the leader uses the settings.
             let status = watcher.status().await;
             let names: Vec<_> = status.tenants.iter().map(|it| it.tenant.as_str()).collect();
             assert_eq!(names, ["chat"]);
@@ -382,12 +402,12 @@ fn a_deleted_state_bucket_is_put_back_by_the_living_leader() {
     });
 }
 
-/// The blocks of the record stream, by the epoch and number that their ids name.
+/// The blocks of the record stream, by the epoch and number in their ids.
 async fn blocks(stream: &stream::Stream) -> Vec<(u64, u64, Vec<u8>)> {
     let state = stream.get_info().await.unwrap().state;
     let mut blocks = Vec::new();
     for sequence in state.first_sequence..=state.last_sequence {
-        // What was cut meanwhile is not there.
+        // Blocks that were cut meanwhile are missing.
         let Ok(message) = stream.get_raw_message(sequence).await else {
             continue;
         };
@@ -399,7 +419,8 @@ async fn blocks(stream: &stream::Stream) -> Vec<(u64, u64, Vec<u8>)> {
     blocks
 }
 
-/// Waits until the record begins at this epoch or later; gives what is left, which replays.
+/// Waits until the record begins at this epoch or later; returns the anchor of the rest, which
+/// replays.
 async fn cut_to(jetstream: &jetstream::Context, name: &str, least: u64) -> Anchor {
     let asked = Instant::now();
     loop {
@@ -437,13 +458,13 @@ fn what_is_too_old_of_the_record_is_cut_off_behind_an_anchor() {
         };
         let value = serde_json::to_vec(&settings).unwrap();
         store.put("settings", value.into()).await.unwrap();
-        // An epoch is a second old at most, and the same leads on.
+        // An epoch is at most a second old, and the same leader leads on.
         let later = watcher.beat(|next| next.epoch >= beat.epoch + 3).await;
         assert_eq!(later.leader, beat.leader);
         let name = watcher.subjects.record_stream();
         let anchor = cut_to(&jetstream, &name, beat.epoch + 1).await;
         assert!(anchor.epochs >= 1 && anchor.inputs >= 1, "{anchor:?}");
-        // The next leader goes on from there.
+        // The next leader continues from there.
         let _other = Candidate::start(&cluster, 2, true);
         tokio::time::sleep(HEARD).await;
         drop(leader);
