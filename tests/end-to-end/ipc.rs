@@ -1,4 +1,5 @@
-//! Memory and events of one process that another one of its tenant uses: a C program in several processes.
+//! Memory and events of one process, used by another of the same tenant: a C program in several
+//! processes.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -15,7 +16,7 @@ const MIB: u64 = 1 << 20;
 const ILLEGAL_ADDRESS: &str = "error 700";
 const INVALID_HANDLE: &str = "error 400";
 
-/// A process that does as it is told.
+/// A process that executes commands.
 struct Sharer(Guest);
 
 impl Sharer {
@@ -29,7 +30,7 @@ impl Sharer {
         self.0.says().expect("it answers")
     }
 
-    /// What a call gives that must not fail.
+    /// The result of a command that must succeed.
     #[track_caller]
     fn gives(&mut self, what: &str) -> u64 {
         let said = self.does(what);
@@ -78,7 +79,7 @@ async fn processes_of_a_tenant_use_the_same_memory_until_it_is_freed() {
     );
     let there = other.gives(&format!("open {name}"));
     assert_eq!(other.gives(&format!("see {there} {bytes}")), 7);
-    // Kernels, fills and copies, small and large, of either are seen by the other.
+    // Kernels, fills and copies of either, small and large, are visible to the other.
     other.gives(&format!("plus {there} {bytes}"));
     other.gives(&format!("see {there} 1"));
     assert_eq!(owner.gives(&format!("see {at} {bytes}")), 8);
@@ -90,7 +91,7 @@ async fn processes_of_a_tenant_use_the_same_memory_until_it_is_freed() {
         other.gives(&format!("see {there} 1"));
         assert_eq!(owner.gives(&format!("see {at} {bytes}")), byte + 1);
     }
-    // It is charged once, and opened a second time it is where it was.
+    // It is charged once, and a second opening gives the same address.
     assert_eq!(
         before - other.gives("info"),
         bytes.next_multiple_of(256) + 768
@@ -105,7 +106,7 @@ async fn processes_of_a_tenant_use_the_same_memory_until_it_is_freed() {
         "it was closed"
     );
     assert_eq!(other.does(&format!("close {there}")), "error 1");
-    // A small allocation: what lies beside it on its page is not reached, by a kernel neither.
+    // A small allocation: the memory beside it on its page cannot be reached, not even by a kernel.
     let name = owner.does(&format!("name {small}"));
     let there = other.gives(&format!("open {name}"));
     owner.gives(&format!("fill {small} 768 3"));
@@ -114,7 +115,7 @@ async fn processes_of_a_tenant_use_the_same_memory_until_it_is_freed() {
     assert_eq!(owner.gives(&format!("free {small}")), 0);
     owner.gives(&format!("see {at} 1"));
     assert_eq!(other.does(&format!("see {there} 4")), ILLEGAL_ADDRESS);
-    // Its name opens nothing any more, and the owner goes on.
+    // Its name is no longer valid, and the owner goes on.
     let mut third = world.start("a");
     assert_eq!(third.does(&format!("open {name}")), INVALID_HANDLE);
     assert_eq!(owner.gives(&format!("see {at} {bytes}")), 41);
@@ -129,7 +130,7 @@ async fn other_tenants_and_nonsense_open_nothing() {
     assert_eq!(stranger.does(&format!("open {name}")), INVALID_HANDLE);
     assert_eq!(owner.does(&format!("open {name}")), "error 201", "its own");
     let mut sibling = world.start("a");
-    // One digit of the key differs; another kind of name; nothing.
+    // A key with one wrong digit; another kind of name; nothing.
     let mut wrong = name.clone().into_bytes();
     wrong[20] = if wrong[20] == b'0' { b'1' } else { b'0' };
     let wrong = String::from_utf8(wrong).expect("digits");
@@ -140,7 +141,7 @@ async fn other_tenants_and_nonsense_open_nothing() {
         "error 1"
     );
     assert_eq!(sibling.does(&format!("name {}", at + (1 << 33))), "error 1");
-    // Somebody goes on all the same.
+    // The session goes on nevertheless.
     assert_eq!(sibling.gives(&format!("open {name}")) % 256, 0);
     let own = stranger.gives("alloc 4096");
     assert_eq!(stranger.gives(&format!("see {own} 4096")), 0);
@@ -156,7 +157,7 @@ async fn who_dies_takes_its_own_memory_along_and_nothing_else() {
     let name = owner.does(&format!("name {at}"));
     let there = other.gives(&format!("open {name}"));
     assert_eq!(other.gives(&format!("see {there} 8388608")), 9);
-    // The importer dies: the owner's is as it was.
+    // The importer dies: the owner's memory is unchanged.
     let kill = |sharer: &Sharer| {
         let pid = Pid::from_child(&sharer.0.child);
         kill_process(pid, Signal::KILL).expect("it lives");
@@ -170,7 +171,7 @@ async fn who_dies_takes_its_own_memory_along_and_nothing_else() {
     until("the owner's memory is free", || reader.gives("info") == all);
     assert_eq!(next.does(&format!("see {there} 4")), ILLEGAL_ADDRESS);
     assert_eq!(reader.does(&format!("open {name}")), INVALID_HANDLE);
-    // Nobody who is given that memory finds anything in it.
+    // The next user of that memory finds only zeros in it.
     let fresh = reader.gives("alloc 67108864");
     assert_eq!(reader.gives(&format!("see {fresh} 67108864")), 0);
 }
@@ -180,7 +181,7 @@ async fn pieces_that_are_mapped_go_from_process_to_process_as_files() {
     let world = World::new(&[]).await;
     let (mut owner, mut other) = (world.start("a"), world.start("a"));
     let bytes = 4 * MIB;
-    // Mapped first, or exported first: it has as many addresses as one likes.
+    // Mapped first, or exported first: it may have any number of addresses.
     for exported_first in [false, true] {
         let piece = owner.gives(&format!("piece {bytes}"));
         let mut file = String::new();
@@ -189,6 +190,8 @@ async fn pieces_that_are_mapped_go_from_process_to_process_as_files() {
         }
         let at = owner.gives(&format!("map {piece} {bytes}"));
         owner.gives(&format!("fill {at} {bytes} 5"));
+        // The other process sees what is done.
+        owner.gives(&format!("see {at} 1"));
         if !exported_first {
             file = owner.does(&format!("share {piece}"));
         }
@@ -205,7 +208,7 @@ async fn pieces_that_are_mapped_go_from_process_to_process_as_files() {
         assert_eq!(other.gives(&format!("see {again} 16")), 9);
         let second = owner.gives(&format!("map {piece} {bytes}"));
         assert_eq!(owner.gives(&format!("see {second} 16")), 9);
-        // Its memory stays for as long as something of its process refers to it.
+        // Its memory stays as long as its process refers to it.
         owner.gives(&format!("unmap {at} {bytes}"));
         owner.gives(&format!("unmap {second} {bytes}"));
         assert_eq!(other.gives(&format!("see {again} 16")), 9);
@@ -218,7 +221,7 @@ async fn pieces_that_are_mapped_go_from_process_to_process_as_files() {
         assert_eq!(other.gives(&format!("release {taken}")), 0);
         assert_eq!(owner.gives(&format!("release {piece}")), 0);
     }
-    // What is no such file is none.
+    // Other files are refused.
     assert_eq!(other.does("take /dev/null"), "error 1");
     assert_eq!(other.does("take /proc/self/exe"), "error 1");
     let mut stranger = world.start("b");
@@ -239,7 +242,7 @@ async fn an_event_of_two_processes_is_reached_when_it_is_recorded() {
     let there = other.gives(&format!("open {name}"));
     assert_eq!(other.gives(&format!("event-open {event}")), 0);
     for round in 1..20 {
-        // Each writes behind the other's event.
+        // Each writes after the other's event.
         let (writer, reader, to, from) = match round % 2 {
             0 => (&mut owner, &mut other, at, there),
             _ => (&mut other, &mut owner, there, at),
@@ -266,7 +269,8 @@ async fn where_memory_is_overcommitted_what_is_shared_stays_and_others_still_fit
     owner.gives(&format!("fill {at} 16777216 5"));
     let name = owner.does(&format!("name {at}"));
     let there = other.gives(&format!("open {name}"));
-    // A third uses all that those two leave, again and again, and a fourth what the third has.
+    // A third uses everything that those two leave free, repeatedly, and a fourth the third's
+    // memory.
     let mut fourth = world.start("b");
     for (n, guest) in (1..).zip([&mut third, &mut fourth]) {
         let own = guest.gives("alloc 41943040");
@@ -277,7 +281,7 @@ async fn where_memory_is_overcommitted_what_is_shared_stays_and_others_still_fit
         other.gives(&format!("plus {there} 16777216"));
         other.gives(&format!("see {there} 1"));
     }
-    // One whose memory would leave no room for theirs cannot let others use it, and goes on.
+    // A session too large to leave room for theirs cannot share its memory, and goes on.
     let large = third.gives("alloc 4194304");
     assert_eq!(third.does(&format!("name {large}")), "error 801");
     third.gives(&format!("fill {large} 4194304 8"));
@@ -295,7 +299,7 @@ async fn a_piece_that_was_made_finds_its_memory_when_it_is_mapped() {
     let at = one.gives(&format!("map {piece} 33554432"));
     one.gives(&format!("fill {at} 33554432 3"));
     assert_eq!(one.gives(&format!("see {at} 33554432")), 3);
-    // One that is never mapped leaves its room to others.
+    // A piece that is never mapped leaves its room to others.
     other.gives(&format!("free {taken}"));
     let never = one.gives("piece 16777216");
     assert_eq!(other.does("alloc 20971520"), "error 2");
@@ -342,7 +346,7 @@ async fn memory_that_is_out_comes_back_to_be_shared_and_stays() {
     owner.gives(&format!("fill {at} 8388608 5"));
     owner.gives(&format!("see {at} 4"));
     tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
-    // Two that take turns: who is idle leaves for them.
+    // Two that take turns: an idle session leaves for them.
     let mut busy = [world.start("b"), world.start("b")];
     let places: Vec<u64> = busy
         .iter_mut()
@@ -359,7 +363,7 @@ async fn memory_that_is_out_comes_back_to_be_shared_and_stays() {
         assert_eq!(guest.gives(&format!("see {own} 50331648")), 9);
         assert_eq!(other.gives(&format!("see {there} 8388608")), 5);
     }
-    // A piece whose export is refused has its memory, and is given back.
+    // A piece with a refused export keeps its memory until it is released.
     let all = owner.gives("info");
     let mut third = world.start("a");
     let piece = third.gives("piece 41943040");

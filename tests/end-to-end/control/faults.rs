@@ -1,4 +1,4 @@
-//! A controller among deaths: of the broker, of itself, of a token, of whoever asked.
+//! A controller with failures of the broker, the controller itself, a token, or its client.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use super::interface::{Interface, cluster, of_role};
 use crate::cluster::{administrator, done, objects};
 use crate::loaded::{SOON, plan};
 
-/// Reads a stream until it has so many events with data, or ends; gives what was read, whole events only, and
-/// whether it ended.
+/// Reads a stream until it has this many events with data, or ends. Returns the text, whole events
+/// only, and true if the stream ended.
 async fn read(response: &mut Response, events: usize, patience: Duration) -> (String, bool) {
     let mut text = String::new();
     let reads = async {
@@ -29,7 +29,7 @@ async fn read(response: &mut Response, events: usize, patience: Duration) -> (St
     (text, ended.expect("it is told in time"))
 }
 
-/// The place of the last event in a text.
+/// The id of the last event in a text.
 fn last_id(text: &str) -> String {
     let mut ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
     ids.next_back().expect("an event").to_owned()
@@ -48,14 +48,14 @@ async fn streams_and_lists_go_on_when_the_broker_comes_back() {
     let mut state = operator.begin("GET", "/api/v1/events/state", None).await;
     read(&mut state, 2, SOON).await;
     loaded.demo.cluster.broker.kill().expect("it dies");
-    // Meanwhile nothing hangs: whoever asks hears that nobody answers.
+    // Nothing hangs in the meantime: a client is told that the broker does not answer.
     let asked = Instant::now();
     let alone = operator.get("/api/v1/cluster").await;
     assert!(asked.elapsed() < SOON / 2, "{alone:?}");
     assert!([401, 503].contains(&alone.status), "{alone:?}");
     loaded.demo.cluster.broker.restart().expect("it is back");
     loaded.progress(20, SOON).await;
-    // The same stream goes on, and none that begins behind what was had misses anything.
+    // The same stream goes on, and a new one that begins after its last event misses nothing.
     let (after, ended) = read(&mut positions, 50, SOON).await;
     assert!(!ended, "{after}");
     let behind = operator.with("last-event-id", &last_id(&before));
@@ -69,7 +69,7 @@ async fn streams_and_lists_go_on_when_the_broker_comes_back() {
     let both = ids(&after).len().min(ids(&heard).len());
     assert!(both >= 50);
     assert_eq!(ids(&after)[..both], ids(&heard)[..both]);
-    // And so do changes of tenants.
+    // Changes of tenants also go on.
     let made = operator
         .send("POST", "/api/v1/tenants", json!({"name": "late"}))
         .await;
@@ -109,7 +109,7 @@ async fn what_was_asked_is_done_once_though_its_sender_left_and_a_controller_die
     let body = json!({"name": "batch", "priority": 3});
     for round in 0..10 {
         let key = operator.with("idempotency-key", &format!("round-{round}"));
-        // Whoever sends it leaves at once, or a little later.
+        // The client leaves at once, or a little later.
         let sent = key.send("POST", "/api/v1/tenants", body.clone());
         drop(tokio::time::timeout(Duration::from_millis(round), sent).await);
         let answer = answered(&key, &body).await;
@@ -118,11 +118,11 @@ async fn what_was_asked_is_done_once_though_its_sender_left_and_a_controller_die
             .ask("DELETE", "/api/v1/tenants/batch", None)
             .await
             .is(200);
-        // What is sent again is not done again.
+        // A repeated request is not executed again.
         assert_eq!(answered(&key, &body).await, answer);
         assert_eq!(operator.get("/api/v1/tenants/batch").await.status, 404);
     }
-    // A controller that dies is started again, and the next one knows the same.
+    // A dead controller is restarted, and the next one has the same knowledge.
     loaded.demo.cluster.controllers[0]
         .role
         .kill()
@@ -135,20 +135,24 @@ async fn what_was_asked_is_done_once_though_its_sender_left_and_a_controller_die
         assert!(patience.elapsed() < SOON, "it is not started again");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let link = loaded
-        .wait("a link", SOON, |loaded| {
+    let url = loaded
+        .wait("a link to a controller that listens", SOON, |loaded| {
             let output = administrator(loaded, &["controller", "link", "--json"]);
             let text = String::from_utf8(output.stdout).ok()?;
             let said: serde_json::Value = serde_json::from_str(&text).ok()?;
-            Some(said["link"].as_str()?.to_owned())
+            let link = said["link"].as_str()?;
+            let url = link.split("/login").next()?.to_owned();
+            // Its process runs before it listens.
+            let host = url.strip_prefix("http://")?;
+            std::net::TcpStream::connect(host).ok()?;
+            Some(url)
         })
         .await;
-    let url = link.split("/login").next().expect("an address").to_owned();
     let there = operator.at(&url);
     there.get("/api/v1/tenants/chat").await.is(200);
 }
 
-/// The answer to a request that may still be under way.
+/// The answer to a request that may still be running.
 async fn answered(key: &Interface, body: &serde_json::Value) -> (u16, String) {
     let asked = Instant::now();
     loop {
@@ -161,7 +165,8 @@ async fn answered(key: &Interface, body: &serde_json::Value) -> (u16, String) {
     }
 }
 
-/// Whoever begins to send a file and does not go on has the only place for a replay for a while, and no longer.
+/// A client that begins to send a file and stalls holds the only place for a replay, but only for a
+/// while.
 #[tokio::test]
 async fn a_file_that_does_not_come_holds_the_others_up_for_a_while_only() {
     let loaded = cluster(&["chat"], 1).await;
@@ -215,7 +220,7 @@ async fn a_file_that_does_not_come_holds_the_others_up_for_a_while_only() {
     within_async(SOON, async || verified().await == 200).await;
 }
 
-/// Asks again and again until it is so.
+/// Repeats a check until it holds.
 pub(super) async fn within_async(patience: Duration, mut is: impl AsyncFnMut() -> bool) {
     let until = Instant::now() + patience;
     while !is().await {
@@ -224,7 +229,7 @@ pub(super) async fn within_async(patience: Duration, mut is: impl AsyncFnMut() -
     }
 }
 
-/// Begins to send a file and does not go on.
+/// Begins to send a file and stalls.
 async fn half_a_file(host: &str, secret: &str) -> TcpStream {
     let mut stalled = TcpStream::connect(host).await.expect("it listens");
     let begun = format!(
